@@ -11,10 +11,11 @@ use crate::client::Transmit;
 use crate::client::rmpp::{Refused, Rmpp, RmppConfig, RmppStats};
 use crate::ids::Tid;
 use crate::transport::{
-    Message, Outgoing, RemoteAddress, SA_HEADER_LEN, SaInbound, SaPort, SendError, Streamed,
+    Datagram, Message, Outgoing, RemoteAddress, SA_HEADER_LEN, SaInbound, SaPort, SendError,
+    Streamed,
 };
 use crate::wire::rmpp::RmppFlags;
-use crate::wire::{MAD_LEN, header::MadHeader};
+use crate::wire::{MAD_LEN, MadBytes, header::MadHeader};
 
 /// The longest message for a transport that does RMPP, which needs it as a whole: 64 MiB, a million
 /// PathRecords. The kernel takes about twice as much for it while it sends.
@@ -203,6 +204,26 @@ impl Messenger {
                     Ok(())
                 }
             },
+        }
+    }
+
+    /// As [`Messenger::send`], for a message that is one datagram, without RMPP.
+    ///
+    /// # Errors
+    /// See [`NotSent`].
+    pub fn send_datagram(
+        &mut self,
+        mad: &MadBytes,
+        remote: &RemoteAddress,
+        patience: Duration,
+        now: Time,
+    ) -> Result<(), NotSent> {
+        match &mut self.way {
+            Way::Here { rmpp, .. } => {
+                let (mad, remote) = (*mad, *remote);
+                Ok(rmpp.send_datagram(Datagram { mad, remote }, patience, now)?)
+            }
+            Way::There { .. } => Ok(self.port.send(mad, remote, patience)?),
         }
     }
 

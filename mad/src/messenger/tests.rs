@@ -77,6 +77,12 @@ fn a_transport_that_does_rmpp_is_given_whole_messages() {
     let short = Message { bytes, remote };
     messenger.send(short, Duration::ZERO, now).unwrap();
     assert_eq!(kernel.sent.lock().pop().unwrap().len(), MAD_LEN);
+
+    let mad = [7; MAD_LEN];
+    messenger
+        .send_datagram(&mad, &remote, Duration::ZERO, now)
+        .unwrap();
+    assert_eq!(kernel.sent.lock().pop().unwrap(), mad);
 }
 
 /// A source that fills any room and never ends.

@@ -19,8 +19,16 @@ pub const WORK_PER_PULL: usize = 1024;
 pub struct SaAnswer {
     /// The requester's address.
     pub remote: RemoteAddress,
-    header: SaHeader,
-    body: Body,
+    /// The header, and the record behind it where the answer is one.
+    mad: SaMad,
+    /// The work that is left; `None` if `mad` is the whole answer.
+    pending: Option<Box<Pending>>,
+}
+
+/// The part of an answer that is not made yet.
+enum Pending {
+    Search(Search<Box<dyn RecordSource>>),
+    Table(Table),
 }
 
 /// The data behind the SA header.
@@ -222,83 +230,86 @@ impl Table {
 impl SaAnswer {
     pub(super) fn new(remote: RemoteAddress, request: &SaHeader, body: Body) -> SaAnswer {
         let mut header = request.response(Status::OK);
-        if let Body::Table(table) = &body {
-            header.set_attribute_offset(table.words);
-        }
+        let (data, pending) = match body {
+            Body::Record(data) => (data, None),
+            Body::Search(search) => ([0; SA_DATA_LEN], Some(Pending::Search(search))),
+            Body::Table(table) => {
+                header.set_attribute_offset(table.words);
+                ([0; SA_DATA_LEN], Some(Pending::Table(table)))
+            }
+        };
         if request.mad().method() == Method::GET_TRACE_TABLE {
             // The request carries a PathRecord, the answer TraceRecords.
             header.mad_mut().set_attribute(TraceRecord::ID);
         }
         SaAnswer {
             remote,
-            header,
-            body,
+            mad: SaMad { header, data },
+            pending: pending.map(Box::new),
         }
     }
 
     /// An answer with a status and no record.
     pub(super) fn refusal(remote: RemoteAddress, request: &SaHeader, status: Status) -> SaAnswer {
+        SaAnswer::without_record(remote, request.response(status))
+    }
+
+    fn without_record(remote: RemoteAddress, header: SaHeader) -> SaAnswer {
+        let data = [0; SA_DATA_LEN];
         SaAnswer {
             remote,
-            header: request.response(status),
-            body: Body::Record([0; SA_DATA_LEN]),
+            mad: SaMad { header, data },
+            pending: None,
         }
     }
 
     /// The header. For a table, the transport fills in the RMPP fields.
     pub fn header(&self) -> &SaHeader {
-        &self.header
+        &self.mad.header
     }
 
     /// The status; it may change while the answer is [open](SaAnswer::is_open).
     pub fn status(&self) -> Status {
-        self.header.mad().status()
+        self.header().mad().status()
     }
 
     /// Whether the search for its record goes on: call [`Sa::go_on`](super::Sa::go_on) after other
     /// requests had their turn.
     pub fn is_open(&self) -> bool {
-        matches!(self.body, Body::Search(_))
+        matches!(self.pending.as_deref(), Some(Pending::Search(_)))
     }
 
     /// Examines [`WORK_PER_PULL`] more candidates. Returns whether the search has ended.
     pub(super) fn go_on(&mut self) -> bool {
-        let Body::Search(search) = &mut self.body else {
+        let Some(Pending::Search(search)) = self.pending.as_deref_mut() else {
             return true;
         };
         let Some(result) = search.go_on() else {
             return false;
         };
-        let record = result.unwrap_or_else(|status| {
-            self.header.mad_mut().set_status(status);
-            [0; SA_DATA_LEN]
-        });
-        self.body = Body::Record(record);
+        match result {
+            Ok(record) => self.mad.data = record,
+            Err(status) => {
+                self.mad.header.mad_mut().set_status(status);
+            }
+        }
+        self.pending = None;
         true
     }
 
     /// The whole answer, where it is one datagram without RMPP; `None` for a table, and while the
     /// answer is [open](SaAnswer::is_open).
-    pub fn datagram(&self) -> Option<MadBytes> {
-        match &self.body {
-            Body::Record(data) => {
-                let mad = SaMad {
-                    header: self.header,
-                    data: *data,
-                };
-                Some(*mad.as_bytes())
-            }
-            Body::Search(_) | Body::Table(_) => None,
-        }
+    pub fn datagram(&self) -> Option<&MadBytes> {
+        self.pending.is_none().then(|| self.mad.as_bytes())
     }
 
     /// Produces the next bytes of a table, those behind the header; records lie without gaps and
     /// may be cut anywhere. At most [`WORK_PER_PULL`] candidates are looked at. An answer that is
     /// no table has ended.
     pub fn pull(&mut self, out: &mut [u8]) -> Pulled {
-        match &mut self.body {
-            Body::Table(table) => table.pull(out),
-            Body::Search(_) | Body::Record(_) => Pulled {
+        match self.pending.as_deref_mut() {
+            Some(Pending::Table(table)) => table.pull(out),
+            Some(Pending::Search(_)) | None => Pulled {
                 bytes: 0,
                 ended: true,
             },
@@ -312,11 +323,10 @@ impl SaAnswer {
     pub fn into_message(mut self, limit: usize) -> Result<Vec<u8>, TooLong> {
         const CHUNK: usize = 64 * 1024;
         while !self.go_on() {}
-        let mut message = self.header.as_bytes().to_vec();
-        if let Body::Record(data) = &self.body {
-            message.extend_from_slice(data);
-            return Ok(message);
+        if let Some(mad) = self.datagram() {
+            return Ok(mad.to_vec());
         }
+        let mut message = self.header().as_bytes().to_vec();
         loop {
             let filled = message.len();
             message.resize(filled + CHUNK, 0);
@@ -335,17 +345,13 @@ impl SaAnswer {
     pub fn too_long(remote: RemoteAddress, mut header: SaHeader) -> SaAnswer {
         header.mad_mut().set_status(SaStatus::NO_RESOURCES);
         header.set_attribute_offset(0);
-        SaAnswer {
-            remote,
-            header,
-            body: Body::Record([0; SA_DATA_LEN]),
-        }
+        SaAnswer::without_record(remote, header)
     }
 }
 
 impl fmt::Debug for SaAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} to {:?}", self.header, self.remote)
+        write!(f, "{:?} to {:?}", self.header(), self.remote)
     }
 }
 

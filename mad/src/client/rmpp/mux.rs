@@ -67,7 +67,11 @@ impl Rmpp {
                     return Err(Refused::TooShort);
                 };
                 if !message.is_rmpp() {
-                    return self.send_single(&message, patience, now);
+                    let mut mad: MadBytes = [0; MAD_LEN];
+                    let room = mad.get_mut(..message.bytes.len());
+                    room.ok_or(Refused::TooLong)?
+                        .copy_from_slice(&message.bytes);
+                    return self.send_datagram(Datagram { mad, remote }, patience, now);
                 }
                 let headers = *headers;
                 (headers, Box::new(Whole::new(message.bytes, SA_HEADER_LEN)))
@@ -104,20 +108,20 @@ impl Rmpp {
         Ok(())
     }
 
-    /// Sends a message that is one datagram.
-    fn send_single(
+    /// As [`Rmpp::send`], for a message that is one datagram, without RMPP.
+    ///
+    /// # Errors
+    /// As [`Rmpp::send`].
+    pub fn send_datagram(
         &mut self,
-        message: &Message,
+        datagram: Datagram,
         patience: Duration,
         now: Time,
     ) -> Result<(), Refused> {
-        let mut mad: MadBytes = [0; MAD_LEN];
-        let room = mad.get_mut(..message.bytes.len()).ok_or(Refused::TooLong)?;
-        room.copy_from_slice(&message.bytes);
         if self.control.len() >= MAX_CONTROL {
             return Err(Refused::Congested);
         }
-        let (header, remote) = (MadHeader::of(&mad), message.remote);
+        let (header, remote) = (MadHeader::of(&datagram.mad), datagram.remote);
         let is_answer = header.method().is_response();
         let key = key_of(&remote, header, is_answer);
         if !is_answer && !patience.is_zero() {
@@ -134,7 +138,6 @@ impl Rmpp {
             let transfer = Transfer::new(remote, phase);
             self.transfers.insert(key, transfer, self.bounds())?;
         }
-        let datagram = Datagram { mad, remote };
         let timeout = if is_answer { Duration::ZERO } else { patience };
         self.control.push_back(Transmit { datagram, timeout });
         Ok(())

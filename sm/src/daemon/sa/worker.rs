@@ -11,7 +11,7 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::Refused;
 use rsm_mad::messenger::{Delivery, Left, Messenger, NotSent};
-use rsm_mad::transport::{Message, SendError};
+use rsm_mad::transport::{Message, RemoteAddress, SendError};
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 use tokio::sync::mpsc;
@@ -183,10 +183,11 @@ impl Worker {
                 Err(RecvTimeoutError::Disconnected) => return false,
             },
         };
-        self.take(first);
+        let now = (self.clock)();
+        self.take(first, now);
         for _ in 1..AT_ONCE {
             match self.calls.try_take() {
-                Ok(call) => self.take(call),
+                Ok(call) => self.take(call, now),
                 Err(_) => break,
             }
         }
@@ -205,9 +206,10 @@ impl Worker {
             }
         };
         self.messenger.port().receive(READ_AT_ONCE, patience);
+        let now = (self.clock)();
         for _ in 0..AT_ONCE {
             match self.calls.try_take() {
-                Ok(call) => self.take(call),
+                Ok(call) => self.take(call, now),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -265,11 +267,10 @@ impl Worker {
     /// Sends due reports to subscribers.
     fn report(&mut self, now: Time) {
         while let Some(report) = self.sa.poll_report(now) {
-            let message = Message {
-                bytes: report.mad.to_vec(),
-                remote: report.remote,
-            };
-            if let Err(error) = self.messenger.send(message, report.patience, now) {
+            let sent =
+                self.messenger
+                    .send_datagram(&report.mad, &report.remote, report.patience, now);
+            if let Err(error) = sent {
                 // The SA counts it as unanswered, and repeats it.
                 let error: &dyn std::error::Error = &error;
                 tracing::debug!(error, "a report was not sent");
@@ -278,13 +279,14 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, call: Call) {
+    /// Handles a call. `now` is when the thread began to take calls: one look at the clock serves up
+    /// to [`AT_ONCE`] of them, which take less than a millisecond.
+    fn take(&mut self, call: Call, now: Time) {
         let Arrival { what, at } = match call {
             Call::Arrival(arrival) => arrival,
-            Call::Notice(notice) => return self.sa.notice(&notice, (self.clock)()),
+            Call::Notice(notice) => return self.sa.notice(&notice, now),
             Call::Wake => return,
         };
-        let now = (self.clock)();
         self.messenger.handle(what, now);
         self.deliver(at, now);
     }
@@ -360,7 +362,12 @@ impl Worker {
     /// Sends the answer to a request that arrived at `at`.
     fn send(&mut self, answer: SaAnswer, at: Time, now: Time) {
         let (header, remote) = (*answer.header(), answer.remote);
-        match self.messenger.send(outgoing(answer), Duration::ZERO, now) {
+        let messenger = &mut self.messenger;
+        let sent = match answer.datagram() {
+            Some(mad) => messenger.send_datagram(mad, &remote, Duration::ZERO, now),
+            None => messenger.send(outgoing(answer), Duration::ZERO, now),
+        };
+        match sent {
             Ok(()) => self.statistics.answered((self.clock)().since(at)),
             // The answer is on its way; its latency counts from the first request.
             Err(NotSent::Refused(Refused::UnderWay)) => {}
@@ -380,7 +387,7 @@ impl Worker {
     fn refuse(
         &mut self,
         header: Option<SaHeader>,
-        remote: rsm_mad::transport::RemoteAddress,
+        remote: RemoteAddress,
         status: Status,
         now: Time,
     ) {
@@ -388,11 +395,10 @@ impl Worker {
         let Some(mad) = mad else {
             return;
         };
-        let message = Message {
-            bytes: mad.to_vec(),
-            remote,
-        };
-        if self.messenger.send(message, Duration::ZERO, now).is_err() {
+        let sent = self
+            .messenger
+            .send_datagram(&mad, &remote, Duration::ZERO, now);
+        if sent.is_err() {
             self.statistics.failed();
         }
     }
