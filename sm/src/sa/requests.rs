@@ -163,8 +163,8 @@ impl Sa {
             lists_vports: self.config.lists_vports,
             directory,
             view: &view,
-            services: &self.services.view(),
-            subscriptions: &self.events.view(),
+            services: &self.services,
+            subscriptions: &self.events,
             now,
         })
     }

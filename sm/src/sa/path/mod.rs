@@ -50,16 +50,8 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     if get && !(from.is_given && to.is_given) {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
     }
-    let alias = |component, gid: Gid| {
-        let is_alias = mask.contains(component) && directory.by_guid(gid.guid()).is_none();
-        is_alias.then_some(gid)
-    };
     let finder = Finder {
-        names: (
-            alias(PathRecord::SGID, record.sgid()),
-            dgid.filter(|_| router.is_some())
-                .or_else(|| alias(PathRecord::DGID, record.dgid())),
-        ),
+        names: (from.alias, dgid.filter(|_| router.is_some()).or(to.alias)),
         directory: directory.clone(),
         viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
         constraints,
@@ -94,6 +86,8 @@ struct Candidates {
     ends: Ends,
     /// Whether the question names a port.
     is_given: bool,
+    /// The GID of the question, where it is an alias.
+    alias: Option<Gid>,
 }
 
 /// The ports that match the GID and LID of a query.
@@ -130,6 +124,9 @@ fn end(
     Ok(Candidates {
         ends: Ends { range, lid },
         is_given: by_gid.is_some() || by_lid.is_some(),
+        alias: by_gid
+            .filter(|&end| directory.end(end).guid != gid.guid())
+            .map(|_| gid),
     })
 }
 

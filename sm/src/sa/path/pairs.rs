@@ -42,10 +42,26 @@ pub(super) struct Pairs {
 struct Pair {
     from: EndIx,
     to: EndIx,
-    slids: Vec<Lid>,
-    dlids: Vec<Lid>,
+    slids: Lids,
+    dlids: Lids,
     step: usize,
     found: usize,
+}
+
+/// Consecutive LIDs of a port, in turn from one of them on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Lids {
+    base: Lid,
+    count: usize,
+    /// The index of the first one.
+    first: usize,
+}
+
+impl Lids {
+    fn get(self, index: usize) -> Option<Lid> {
+        let offset = (self.first + index) % self.count;
+        (index < self.count).then(|| Lid(self.base.0 + offset as u16))
+    }
 }
 
 impl Pairs {
@@ -77,14 +93,14 @@ impl Pairs {
 
     fn pair(&self, from: EndIx, to: EndIx) -> Pair {
         let directory = &self.finder.directory;
-        let lids = |ix, only: Option<Lid>, from| match only {
-            Some(lid) => vec![lid],
-            None => {
-                let mut lids: Vec<Lid> = directory.end(ix).lids().collect();
+        let lids = |ix, only: Option<Lid>, from| {
+            let end = directory.end(ix);
+            let count = only.map_or(usize::from(end.lmc.lids()), |_| 1);
+            Lids {
+                base: only.unwrap_or(end.lid),
+                count,
                 // Both ends get the same path.
-                let first = directory.rails_apart(from, ix, lids.len());
-                lids.rotate_left(first);
-                lids
+                first: directory.rails_apart(from, ix, count),
             }
         };
         Pair {
@@ -101,18 +117,18 @@ impl Pairs {
 impl Pair {
     /// The next pair of LIDs and its preference; `None` after the last one.
     fn lids(&mut self) -> Option<(Lid, Lid, u8)> {
-        let diagonal = self.slids.len().min(self.dlids.len());
         loop {
             let step = self.step;
             self.step += 1;
-            if step < diagonal {
-                return Some((self.slids[step], self.dlids[step], FIRST_CHOICE));
+            if let Some(first) = self.slids.get(step).zip(self.dlids.get(step)) {
+                return Some((first.0, first.1, FIRST_CHOICE));
             }
-            let rest = step - diagonal;
-            let (row, column) = (rest / self.dlids.len(), rest % self.dlids.len());
-            let slid = *self.slids.get(row)?;
+            let columns = self.dlids.count;
+            let rest = step - self.slids.count.min(columns);
+            let (row, column) = (rest / columns, rest % columns);
+            let (slid, dlid) = (self.slids.get(row)?, self.dlids.get(column)?);
             if row != column {
-                return Some((slid, self.dlids[column], OTHERS));
+                return Some((slid, dlid, OTHERS));
             }
         }
     }

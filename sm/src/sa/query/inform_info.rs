@@ -42,7 +42,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
     let query = Query::<InformInfoRecord>::new(asked, ComponentMask::NONE)?;
     asked.read(Candidates {
         query,
-        view: asked.subscriptions.clone(),
+        view: asked.subscriptions.view(),
         last: None,
     })
 }

@@ -34,10 +34,10 @@ use rsm_mad::wire::sa::{
 use super::answer::{Body, Wanted};
 use super::directory::Directory;
 use super::ends::EndIx;
-use super::events::SubscriptionsView;
+use super::events::Events;
 use super::mcast::GroupsView;
 use super::path;
-use super::services::ServicesView;
+use super::services::ServiceRegistry;
 use super::template::Template;
 use super::trust::Trust;
 use crate::fabric::PortRef;
@@ -53,8 +53,8 @@ pub(super) struct Asked<'a> {
     pub(super) lists_vports: bool,
     pub(super) directory: &'a Arc<Directory>,
     pub(super) view: &'a GroupsView,
-    pub(super) services: &'a ServicesView,
-    pub(super) subscriptions: &'a SubscriptionsView,
+    pub(super) services: &'a ServiceRegistry,
+    pub(super) subscriptions: &'a Events,
     pub(super) now: Time,
 }
 
@@ -215,8 +215,14 @@ struct Query<R> {
     lists_vports: bool,
 }
 
-/// The end ports that a query looks at: a run of them, or these.
+/// The end ports that a query looks at: a run of them, and then these.
 type Ends = std::iter::Chain<Range<u32>, std::vec::IntoIter<u32>>;
+
+/// The one end port, or none.
+fn only(end: Option<EndIx>) -> Ends {
+    let run = end.map_or(0..0, |EndIx(ix)| ix..ix + 1);
+    run.chain(Vec::new())
+}
 
 fn these(ends: impl IntoIterator<Item = EndIx>) -> Ends {
     let ends: Vec<u32> = ends.into_iter().map(|EndIx(ix)| ix).collect();
@@ -257,7 +263,7 @@ impl<R: Record> Query<R> {
     fn ends_and_vports(&self, component: ComponentMask, lid: Lid) -> Ends {
         if self.mask.contains(component) {
             let holder = self.directory.by_lid(lid);
-            return these(holder.filter(|&ix| self.directory.has_records(ix)));
+            return only(holder.filter(|&ix| self.directory.has_records(ix)));
         }
         self.listed()
     }
@@ -268,7 +274,7 @@ impl<R: Record> Query<R> {
         let found = directory.by_guid(guid);
         let found = found.filter(|&ix| directory.has_records(ix));
         if directory.guids_are_unique() {
-            return these(found);
+            return only(found);
         }
         let vport = found.filter(|&ix| directory.vport(ix).is_some());
         let vport: Vec<u32> = vport.into_iter().map(|EndIx(ix)| ix).collect();

@@ -42,7 +42,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
         trust: asked.trust,
     };
     let mask = asked.header.component_mask();
-    let services = asked.services.clone();
+    let services = asked.services.view();
     asked.read(ServiceQuery::new(
         services, access, &record, mask, asked.now,
     )?)
