@@ -19,7 +19,8 @@ use crate::sweep::{Sweep, SweepScope};
 /// Why the standby reads.
 pub(super) const MASTER_CHANGED: &str = "the master has changed the subnet";
 
-/// Time between the end of a reading and the begin of the next one of the whole subnet.
+/// Time between the end of a reading and the begin of the next one of the whole subnet; and that in
+/// which the footprint of a plan follows its number.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Time to the next reading after one that did not reach all nodes; and to one of the whole subnet
@@ -121,9 +122,14 @@ impl Follower {
             true => ended + pause,
             false => ended + LONG_PAUSE,
         });
-        let waits = matches!(due, Due::Everything) && self.is_pushing;
-        let written = self.shown_at.filter(|_| waits).map(|at| at + LONG_PAUSE);
-        let begins = [rested, written].into_iter().flatten().fold(now, Time::max);
+        // The footprint comes later than the number of a plan that is being made or written.
+        let patience = match (&due, self.is_pushing, self.state.read) {
+            (Due::Parts(..), ..) | (Due::Everything, false, None) => Duration::ZERO,
+            (Due::Everything, false, Some(_)) => PAUSE,
+            (Due::Everything, true, _) => LONG_PAUSE,
+        };
+        let told = self.shown_at.map(|at| at + patience);
+        let begins = [rested, told].into_iter().flatten().fold(now, Time::max);
         self.due = Some((due, begins));
     }
 }
