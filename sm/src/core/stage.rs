@@ -274,8 +274,10 @@ impl Core {
             self.work.look_at_port(host);
         }
         if sweep.is_contradicted(&self.inventory) {
+            // A standby's sweep of everything counts as of a plan only if it reads known tables again.
+            let audit = self.following().is_some();
             self.work
-                .sweep_everything(false, "cables were moved while they were read");
+                .sweep_everything(audit, "cables were moved while they were read");
         }
         self.check_coverage(&sweep);
         let fabric = self.model_to_plan();
