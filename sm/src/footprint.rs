@@ -80,8 +80,10 @@ impl Parts {
             self.ports.insert(PortKey::new(now.guid, PortNum::ZERO));
             return;
         };
-        let itself = |node: &Node| (node.info, node.switch, node.reported().to_owned());
-        if itself(before) != itself(now) {
+        if before.info != now.info
+            || before.switch != now.switch
+            || before.reported() != now.reported()
+        {
             self.ports.insert(PortKey::new(now.guid, PortNum::ZERO));
         }
         for (number, port) in (0..=u8::MAX).map(PortNum).zip(&now.ports) {
@@ -99,7 +101,7 @@ pub struct Footprint {
     pub since: Option<u64>,
     /// The number of the later plan.
     pub plan: u64,
-    /// What changed after the earlier one up to the later one; `None`: more than [`PARTS_MAX`], or
+    /// The parts that the master changed after the earlier one up to the later one; `None`: more than [`PARTS_MAX`], or
     /// adaptive routing, whose tables are read with everything else.
     pub parts: Option<Parts>,
 }
@@ -130,8 +132,8 @@ impl Footprints {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What changed after plan `read`, and the number of the last plan here; `None` where that is
-    /// not known in full.
+    /// The parts that the master changed after plan `read`, and the number of the last plan here;
+    /// `None` where the footprints do not lead back to `read`.
     pub fn since(&self, read: u64) -> Option<(u64, Parts)> {
         let mut parts = Parts::default();
         let mut known = read;
@@ -161,7 +163,7 @@ impl Footprints {
     }
 }
 
-/// What a master notes for the next footprint.
+/// The notes of a master for the next footprint.
 #[derive(Debug, Default)]
 pub struct Surveyor {
     all: Footprints,
@@ -179,11 +181,6 @@ impl Surveyor {
         &self.all
     }
 
-    /// The number of the last plan with a footprint.
-    pub fn last(&self) -> Option<u64> {
-        self.all.last()
-    }
-
     /// Begins anew, as a manager that becomes master: the first footprint is of everything.
     pub fn begin(&mut self) {
         *self = Surveyor::default();
@@ -196,7 +193,7 @@ impl Surveyor {
 
     /// Whether the store was told a plan that has no footprint yet.
     pub fn is_behind(&self) -> bool {
-        self.last().is_none_or(|last| last < self.told)
+        self.all.last().is_none_or(|last| last < self.told)
     }
 
     /// A Set is about to be sent.
@@ -222,7 +219,7 @@ impl Surveyor {
             }
         }
         let parts = parts.filter(|parts| before.is_some() && parts.len() <= PARTS_MAX);
-        let since = self.last().filter(|_| before.is_some());
+        let since = self.all.last().filter(|_| before.is_some());
         self.all.push(Footprint { since, plan, parts });
     }
 }

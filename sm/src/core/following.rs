@@ -43,7 +43,7 @@ pub struct Following {
 /// A reading that is due.
 #[derive(Debug)]
 enum Due {
-    /// What changed up to this plan.
+    /// The parts that the master changed up to this plan.
     Parts(u64, Parts),
     Everything,
 }
@@ -54,7 +54,7 @@ pub(super) struct Follower {
     pub(super) state: Following,
     /// The footprints that the store has.
     pub(super) footprints: Footprints,
-    /// When the store showed that number.
+    /// When the store showed the number of the last plan.
     shown_at: Option<Time>,
     /// The master is writing hardware, as the store shows it.
     pub(super) is_pushing: bool,
@@ -101,7 +101,7 @@ impl Follower {
         !state.is_pushing && self.state.read == Some(state.generation)
     }
 
-    /// What was read no longer counts.
+    /// The standby's last reading no longer counts.
     pub(super) fn lose_reading(&mut self, now: Time) {
         self.state.read = None;
         self.schedule(now);
@@ -213,7 +213,7 @@ impl Core {
             _ => !sweep.owes_more(&self.inventory),
         };
         if sweep.is_contradicted(&self.inventory) {
-            // What is read next does not belong to a plan.
+            // Its answers may be other nodes'; a sweep of everything waits.
             return self.follower.lose_reading(now);
         }
         self.follower.ended = Some((now, is_complete));

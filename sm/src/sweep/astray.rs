@@ -21,7 +21,7 @@ use super::{Query, Sweep, SweepScope, paths};
 /// How often one sweep asks again: two nodes with one GUID move a cable with each answer.
 const ROUNDS_MAX: u8 = 3;
 
-/// What a sweep knows of moved cables.
+/// The moved cables that a sweep has found.
 #[derive(Default, Debug)]
 pub(super) struct Moves {
     /// A known node was met behind another port, since the last look.
@@ -30,6 +30,8 @@ pub(super) struct Moves {
     displaced: BTreeSet<PortKey>,
     /// A cable between switches is another than before.
     is_of_trunk: bool,
+    /// See [`Sweep::moved_hosts`].
+    hosts: BTreeSet<PortKey>,
     rounds: u8,
 }
 
@@ -47,6 +49,11 @@ impl Sweep {
             let peer = inventory.port(key).and_then(|port| port.peer);
             self.moves.displaced.extend(peer);
         }
+    }
+
+    /// Notes a port of a host that was met behind another cable than before.
+    pub(super) fn note_moved_host(&mut self, host: PortKey) {
+        self.moves.hosts.insert(host);
     }
 
     /// Asks again what may have been answered by another node than the asked one. Returns whether
@@ -102,7 +109,7 @@ impl Sweep {
     pub fn moved_hosts(&mut self) -> BTreeSet<PortKey> {
         match self.scope {
             SweepScope::Full { .. } => BTreeSet::new(),
-            _ => std::mem::take(&mut self.moved_hosts),
+            _ => std::mem::take(&mut self.moves.hosts),
         }
     }
 }

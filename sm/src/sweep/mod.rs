@@ -64,7 +64,7 @@ use rsm_mad::wire::header::{AttrId, Status};
 
 use self::astray::Moves;
 use self::fault::Faults;
-use self::inventory::{Inventory, InventoryNode, InventoryPort, PortKey};
+use self::inventory::{Inventory, InventoryPort, PortKey};
 use self::managed::BlockKey;
 use self::mft_image::MftBlock;
 use self::port_states::Shown;
@@ -321,8 +321,6 @@ pub struct Sweep {
     /// for what a node has besides.
     audited: BTreeSet<PortKey>,
     moves: Moves,
-    /// See [`Sweep::moved_hosts`].
-    moved_hosts: BTreeSet<PortKey>,
     /// Cables probed so far, for progress.
     answered: usize,
     /// Queries settled so far, by an answer or by silence.
@@ -372,7 +370,6 @@ impl Sweep {
             ahead: None,
             audited: BTreeSet::new(),
             moves: Moves::default(),
-            moved_hosts: BTreeSet::new(),
             answered: 0,
             settled: 0,
         }
@@ -596,9 +593,9 @@ impl Sweep {
     /// the local one). Cables of ports or nodes that did not answer may still be there.
     fn disproved_cables(&self, inventory: &Inventory) -> Vec<PortKey> {
         let faults = &inventory.faults;
-        let asks_through = |key: PortKey, node: &InventoryNode| {
+        let asks_through = |key: PortKey| {
             self.entered.contains(&key.node)
-                && (node.is_switch() || inventory.local == Some(key))
+                && inventory.passes_on(key)
                 && !faults.is_owed(Query::Port(key))
         };
         let mut disproved = Vec::new();
@@ -607,7 +604,7 @@ impl Sweep {
                 let key = PortKey::new(guid, number);
                 let Some(peer) = port.peer else { continue };
                 if port.peer_epoch != inventory.epoch
-                    && asks_through(key, node)
+                    && asks_through(key)
                     && faults.port(key).is_none()
                     && faults.port(peer).is_none()
                 {

@@ -168,7 +168,7 @@ impl Sweep {
             // NodeInfo says of which.
             self.again(Query::Port(here));
             self.again(Query::Description(here.node));
-            self.moved_hosts.insert(here);
+            self.note_moved_host(here);
         }
         // The state of the far end; a full sweep asks all ports of a new switch anyway.
         self.ask(Query::Port(here));

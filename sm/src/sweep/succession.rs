@@ -1,5 +1,5 @@
-//! The sweeps of a standby that has read the whole subnet before: what the master changed since, and
-//! what a takeover asks.
+//! The sweeps of a standby that has read the whole subnet before: of the parts that the master has
+//! changed since, and of those that a takeover asks for first.
 
 use std::collections::BTreeSet;
 

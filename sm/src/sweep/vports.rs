@@ -119,9 +119,7 @@ impl Inventory {
         if self.vport_reading.is_on && !is_on {
             let all: Vec<PortKey> = self.ports_with_vports().collect();
             for key in all {
-                if let Some(port) = self.port_mut(key) {
-                    port.vports = None;
-                }
+                self.forget_vports(key);
             }
             self.vport_reading = VPortReading::default();
             self.faults
@@ -236,9 +234,7 @@ impl Sweep {
         let query = Query::VPorts(key, VPortQuery::Virtualization);
         if is_retrained && is_known {
             inventory.vport_reading.stale.insert(key);
-            if let Some(port) = inventory.port_mut(key) {
-                port.vports = None;
-            }
+            inventory.forget_vports(key);
             self.again(query);
         } else if is_stale {
             self.again(query);

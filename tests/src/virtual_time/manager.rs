@@ -448,7 +448,7 @@ impl Manager {
     }
 }
 
-/// Whether a datagram writes hardware.
+/// Whether a datagram reads or writes hardware with this method.
 fn is_smp(datagram: &Datagram, method: Method) -> bool {
     let smp = Smp::from_bytes(&datagram.mad);
     let header = smp.header();

@@ -47,7 +47,7 @@ fn catch_up(world: &mut World) {
     world.settle(LIMIT);
 }
 
-/// What a manager knows of each node and port, in words.
+/// The parts of each node and port as a manager knows them, in words.
 fn known_by(world: &World, index: usize) -> BTreeMap<String, String> {
     let fabric = Fabric::build(world.managers()[index].core().inventory());
     let mut known = BTreeMap::new();

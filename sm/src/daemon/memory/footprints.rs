@@ -11,8 +11,8 @@
 //! masks:  count, 4 bytes; then switch, 8 bytes, block, 2 bytes, and position, 1 byte
 //! ```
 //!
-//! What is not readable in full is left out: a way that is not complete makes its reader read the
-//! whole subnet.
+//! A reader leaves out a footprint that it cannot read in full: where those that are left do not lead
+//! back to what it has read of the subnet, it reads the whole subnet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
