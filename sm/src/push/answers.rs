@@ -40,6 +40,7 @@ impl Push {
                 interim,
             } => {
                 self.progress.blocks += 1;
+                let before = inventory.mark();
                 if let Some(record) = inventory.switch_mut(switch) {
                     let number = usize::from(block);
                     let entries = LinearForwardingTable::from_data(data);
@@ -48,6 +49,7 @@ impl Push {
                         record.lft.share_around(number, table);
                     }
                 }
+                self.known_ways.block_written(inventory, before, block);
                 if self.wanted(switch, block, interim).as_ref() == Some(data) {
                     self.table_settled(inventory, task, switch, false);
                 } else {

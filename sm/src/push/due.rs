@@ -142,11 +142,13 @@ impl Push {
         switch.settle(task, failed);
         let is_programmed = switch.is_programmed();
         // The plan and the image of the switch have its table once in memory between them.
+        let before = inventory.mark();
         if is_programmed
             && let Some(table) = self.plan.last_table(guid)
             && let Some(record) = inventory.switch_mut(guid)
         {
             record.lft.share_with(table);
+            self.known_ways.nothing_written(inventory, before);
         }
         let counts = self.phases.counts() && switch.is_counted(task);
         if counts {

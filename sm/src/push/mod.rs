@@ -50,6 +50,7 @@ use crate::plan::Plan;
 use crate::port_info::FieldIndex;
 use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::reach::KnownWays;
 
 /// A push under way.
 #[derive(Debug)]
@@ -95,6 +96,7 @@ pub struct Push {
     silent: BTreeSet<Guid>,
     /// Whether a port must be read to know whether it holds the values of a Set.
     doubted: bool,
+    known_ways: KnownWays,
 }
 
 impl Push {
@@ -168,6 +170,7 @@ impl Push {
             reregistered: BTreeSet::new(),
             silent: mute.difference(&plan.transition.tried).copied().collect(),
             doubted: false,
+            known_ways: KnownWays::default(),
         };
         push.awaited = links::awaited(&push.plan, inventory);
         push.start_phases();

@@ -9,7 +9,7 @@ use rsm_mad::wire::attr::{
 use super::{Cause, FailedSet, Order, Push, Task};
 use crate::port_info::{FieldMask, PortSettings};
 use crate::sweep::inventory::{Inventory, InventoryNode, PortKey};
-use crate::sweep::{p_keys as image, reach};
+use crate::sweep::p_keys as image;
 
 impl Push {
     pub(super) fn next_table(&mut self, inventory: &Inventory) -> Option<Order> {
@@ -34,7 +34,7 @@ impl Push {
         None
     }
 
-    pub(super) fn write_table(&self, inventory: &Inventory, task: Task) -> Option<Order> {
+    pub(super) fn write_table(&mut self, inventory: &Inventory, task: Task) -> Option<Order> {
         let (guid, attribute, modifier, data) = match task {
             Task::Switch(guid) => (
                 guid,
@@ -105,14 +105,16 @@ impl Push {
     ///
     /// If interim tables discard, the way there and back must consist of entries that stay: the Set
     /// itself could remove its answer's way.
-    fn lid_of(&self, inventory: &Inventory, guid: Guid) -> Option<Lid> {
+    fn lid_of(&mut self, inventory: &Inventory, guid: Guid) -> Option<Lid> {
         if self.moves_own_lid {
             return None;
         }
-        reach::lid_of(inventory, guid, |switch, lid, entry| {
-            let planned = || self.plan.last_table(switch);
-            !self.plan.transition.discards || planned().is_none_or(|lft| lft.entry(lid) == entry)
-        })
+        let plan = &self.plan;
+        self.known_ways
+            .lid_of(inventory, guid, |switch, lid, entry| {
+                let planned = || plan.last_table(switch);
+                !plan.transition.discards || planned().is_none_or(|lft| lft.entry(lid) == entry)
+            })
     }
 
     /// The content of a block of an interim table, or of the last one.

@@ -1,10 +1,13 @@
 //! Paths of packets by LID, by the tables that switches are known to hold.
 
+use std::collections::HashMap;
+
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 
-use super::inventory::{Inventory, PortKey};
+use super::inventory::{Inventory, InventoryPort, PortKey};
 use super::lft_image::LFT_BLOCK;
+use super::writes::Mark;
 
 /// More switches than any sensible path has; a longer one is a loop.
 const HOPS_MAX: usize = 64;
@@ -18,15 +21,151 @@ pub fn lid_of(
     guid: Guid,
     stays: impl Fn(Guid, Lid, u8) -> bool,
 ) -> Option<Lid> {
-    let local = inventory.local?;
-    let own = inventory.port(local)?.info.as_ref()?.lid();
-    let target = PortKey::new(guid, PortNum::ZERO);
-    let lid = inventory.port(target)?.info.as_ref()?.lid();
-    let leads = own.is_unicast()
-        && lid.is_unicast()
-        && leads_to(inventory, local, lid, target, &stays)
-        && leads_to(inventory, target, own, local, &stays);
-    leads.then_some(lid)
+    let ends = Ends::of(inventory, guid)?;
+    ends.are_joined(inventory, stays).then_some(ends.lid)
+}
+
+/// What is known of the ways of a push's SMPs by LID, as the tables of switches are now: its Sets
+/// change few of them at a time, and there are hundreds to each switch.
+#[derive(Default, Debug)]
+pub struct KnownWays {
+    /// The LID of the manager's port.
+    own: Lid,
+    /// Whether the manager's port passes packets by LID.
+    is_active: bool,
+    /// The state of all switches that they are of.
+    mark: Mark,
+    /// By block: how often it was written on any switch since the push began.
+    written: Vec<u32>,
+    /// By switch: whether the way there leads to it, and the count in `written` for its LID then.
+    there: HashMap<Guid, (u32, bool)>,
+    /// By switch, for this manager's LID.
+    back: HashMap<Guid, (u32, bool)>,
+}
+
+impl KnownWays {
+    /// As [`lid_of`]; `stays` is the same from call to call.
+    pub fn lid_of(
+        &mut self,
+        inventory: &Inventory,
+        guid: Guid,
+        stays: impl Fn(Guid, Lid, u8) -> bool,
+    ) -> Option<Lid> {
+        let ends = Ends::of(inventory, guid)?;
+        let is_active = inventory
+            .port(ends.local)
+            .is_some_and(InventoryPort::is_active);
+        let state = (ends.own, is_active, inventory.mark());
+        if (self.own, self.is_active, self.mark) != state {
+            (self.own, self.is_active, self.mark) = state;
+            self.there.clear();
+            self.back.clear();
+        }
+        let leads =
+            self.leads_there(inventory, &ends, &stays) && self.leads_back(inventory, &ends, &stays);
+        debug_assert_eq!(leads, ends.are_joined(inventory, stays), "{guid}");
+        leads.then_some(ends.lid)
+    }
+
+    /// A block was written on a switch; no other was since `before`.
+    pub fn block_written(&mut self, inventory: &Inventory, before: Mark, block: u16) {
+        let block = usize::from(block);
+        if self.written.len() <= block {
+            self.written.resize(block + 1, 0);
+        }
+        self.written[block] += 1;
+        self.nothing_written(inventory, before);
+    }
+
+    /// No entry was changed since `before`, although switches were marked as written.
+    pub fn nothing_written(&mut self, inventory: &Inventory, before: Mark) {
+        if self.mark == before {
+            self.mark = inventory.mark();
+        }
+    }
+
+    fn written(&self, lid: Lid) -> u32 {
+        let written = self.written.get(lid.index() / LFT_BLOCK);
+        written.copied().unwrap_or(0)
+    }
+
+    fn leads_there(
+        &mut self,
+        inventory: &Inventory,
+        ends: &Ends,
+        stays: impl Fn(Guid, Lid, u8) -> bool,
+    ) -> bool {
+        let written = self.written(ends.lid);
+        match self.there.get(&ends.target.node) {
+            Some(&(then, leads)) if then == written => leads,
+            _ => {
+                let leads = ends.leads_there(inventory, stays);
+                self.there.insert(ends.target.node, (written, leads));
+                leads
+            }
+        }
+    }
+
+    fn leads_back(
+        &mut self,
+        inventory: &Inventory,
+        ends: &Ends,
+        stays: impl Fn(Guid, Lid, u8) -> bool,
+    ) -> bool {
+        let written = self.written(ends.own);
+        let mut passed = Vec::new();
+        let mut at = ends.target;
+        let leads = loop {
+            match self.back.get(&at.node) {
+                Some(&(then, leads)) if then == written => break leads,
+                _ if passed.len() == HOPS_MAX => return false,
+                _ => passed.push(at.node),
+            }
+            match hop(inventory, at, ends.own, ends.local, &stays) {
+                Hop::On(next) => at = next,
+                Hop::End(leads) => break leads,
+            }
+        };
+        // All of them are on one way.
+        let passed = passed.into_iter().map(|switch| (switch, (written, leads)));
+        self.back.extend(passed);
+        leads
+    }
+}
+
+/// The two ends of an SMP's way by LID.
+struct Ends {
+    /// The port of this manager, and its LID.
+    local: PortKey,
+    own: Lid,
+    /// Port 0 of the switch, and its LID.
+    target: PortKey,
+    lid: Lid,
+}
+
+impl Ends {
+    /// `None` where an end has no LID.
+    fn of(inventory: &Inventory, guid: Guid) -> Option<Ends> {
+        let local = inventory.local?;
+        let own = inventory.port(local)?.info.as_ref()?.lid();
+        let target = PortKey::new(guid, PortNum::ZERO);
+        let lid = inventory.port(target)?.info.as_ref()?.lid();
+        (own.is_unicast() && lid.is_unicast()).then_some(Ends {
+            local,
+            own,
+            target,
+            lid,
+        })
+    }
+
+    fn are_joined(&self, inventory: &Inventory, stays: impl Fn(Guid, Lid, u8) -> bool) -> bool {
+        self.leads_there(inventory, &stays)
+            && leads_to(inventory, self.target, self.own, self.local, &stays)
+    }
+
+    fn leads_there(&self, inventory: &Inventory, stays: impl Fn(Guid, Lid, u8) -> bool) -> bool {
+        leads_to(inventory, self.local, self.lid, self.target, stays)
+    }
 }
 
 /// The directed path to switch `guid`: the route of its packets to the subnet manager, backwards.
@@ -64,40 +203,60 @@ fn leads_to(
 ) -> bool {
     let mut at = from;
     for _ in 0..HOPS_MAX {
-        // The packet is at `at`, and leaves by `exit`.
-        let Some(node) = inventory.node(at.node) else {
-            return false;
-        };
-        let exit = match &node.switch {
-            Some(switch) if lid <= switch.info.linear_fdb_top() => {
-                if !switch.lft.is_known(lid.index() / LFT_BLOCK) {
-                    return false;
-                }
-                let entry = switch.lft.entries().entry(lid);
-                if !stays(at.node, lid, entry) {
-                    return false;
-                }
-                PortNum(entry)
-            }
-            Some(_) => return false,
-            None => at.port,
-        };
-        if exit == PortNum::ZERO {
-            return at.node == to.node;
-        }
-        // A link that is up passes SMPs (IBA 7.2.7), but packets by LID are known to pass only
-        // Active links.
-        let Some(port) = node.port(exit).filter(|port| port.is_active()) else {
-            return false;
-        };
-        let Some(peer) = port.peer else { return false };
-        if peer == to {
-            return true;
-        }
-        at = peer;
-        if inventory.node(at.node).is_none_or(|node| !node.is_switch()) {
-            return false;
+        match hop(inventory, at, lid, to, &stays) {
+            Hop::On(next) => at = next,
+            Hop::End(leads) => return leads,
         }
     }
     false
+}
+
+enum Hop {
+    /// The packet is at this port of a switch.
+    On(PortKey),
+    /// Its way ends; `true`: at its destination.
+    End(bool),
+}
+
+/// The hop from `at` of a packet to `lid`, the LID of `to`.
+fn hop(
+    inventory: &Inventory,
+    at: PortKey,
+    lid: Lid,
+    to: PortKey,
+    stays: impl Fn(Guid, Lid, u8) -> bool,
+) -> Hop {
+    let Some(node) = inventory.node(at.node) else {
+        return Hop::End(false);
+    };
+    let exit = match &node.switch {
+        Some(switch) if lid <= switch.info.linear_fdb_top() => {
+            if !switch.lft.is_known(lid.index() / LFT_BLOCK) {
+                return Hop::End(false);
+            }
+            let entry = switch.lft.entries().entry(lid);
+            if !stays(at.node, lid, entry) {
+                return Hop::End(false);
+            }
+            PortNum(entry)
+        }
+        Some(_) => return Hop::End(false),
+        None => at.port,
+    };
+    if exit == PortNum::ZERO {
+        return Hop::End(at.node == to.node);
+    }
+    // A link that is up passes SMPs (IBA 7.2.7), but packets by LID are known to pass only
+    // Active links.
+    let port = node.port(exit).filter(|port| port.is_active());
+    let Some(peer) = port.and_then(|port| port.peer) else {
+        return Hop::End(false);
+    };
+    if peer == to {
+        return Hop::End(true);
+    }
+    match inventory.node(peer.node) {
+        Some(node) if node.is_switch() => Hop::On(peer),
+        _ => Hop::End(false),
+    }
 }
