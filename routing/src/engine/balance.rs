@@ -148,6 +148,11 @@ impl<'a> Balance<'a> {
         }
     }
 
+    /// The load of the fullest channel.
+    pub(super) fn fullest(&self) -> u64 {
+        self.weights.iter().copied().max().unwrap_or(0)
+    }
+
     /// The load of a channel that carries its fair part.
     fn fair(&self) -> u64 {
         FAIR * self.weights.iter().sum::<u64>() / self.weights.len().max(1) as u64

@@ -15,7 +15,8 @@ mod tree;
 use rayon::prelude::*;
 
 use super::channels::{Channels, NONE};
-use crate::topology::Topology;
+use super::order::Order;
+use crate::topology::{SwitchIdx, Topology};
 
 pub(super) use tree::Tree;
 
@@ -54,6 +55,23 @@ impl ChannelOrder {
             places[channel as usize] = place as u32;
         }
         ChannelOrder { places, channels }
+    }
+
+    /// The order of up*/down* paths by an order of the switches: all channels up, the lowest first,
+    /// then all channels down, the highest first. Every turn but those from down to up is legal.
+    pub(super) fn up_and_down(channels: &Channels, order: &Order) -> ChannelOrder {
+        let key = |channel: u32| {
+            let [from, to] = [channels.from(channel), channels.to(channel)]
+                .map(|switch| order.place(SwitchIdx(switch)));
+            let (is_down, along) = match from < to {
+                true => (true, from),
+                false => (false, order.highest_first().len() - from),
+            };
+            (is_down, along, channel)
+        };
+        let mut sorted: Vec<u32> = (0..channels.count() as u32).collect();
+        sorted.sort_by_cached_key(|&channel| key(channel));
+        ChannelOrder::of(sorted)
     }
 
     /// An order in which the turns of the spanning tree are legal, and as much of the `wanted`
@@ -107,7 +125,7 @@ impl ChannelOrder {
     }
 
     /// The traffic of turns that are not legal.
-    fn refused(&self, channels: &Channels, weights: &Wanted) -> u64 {
+    pub(super) fn refused(&self, channels: &Channels, weights: &Wanted) -> u64 {
         let all = 0..channels.count() as u32;
         all.into_par_iter()
             .flat_map_iter(|input| {

@@ -1,10 +1,12 @@
 //! `nue`: any graph, any number of lanes, and never a credit loop.
 
+pub(super) mod depth_first;
+
 use super::balance::{self, Balance, Guide, MAX_COLUMNS};
 use super::channels::Channels;
 use super::columns::{self, Column};
 use super::dependencies::{ChannelOrder, Tree, add_turns};
-use super::{Engine, EngineError, EngineOption, Options, Routing, prepare};
+use super::{Engine, EngineError, EngineOption, Options, Ranking, Routing, prepare, updn};
 use crate::lanes::{Lanes, ServiceLevels};
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
@@ -16,6 +18,12 @@ use crate::topology::{SwitchIdx, Topology};
 /// The dependency graph of a lane is an order of its channels, chosen before the paths: it contains
 /// the turns of a spanning tree, by which every switch is reached, and most turns of balanced
 /// shortest paths. A switch with several hosts has several paths from most places.
+///
+/// Where such an order has no room for all balanced shortest paths, one lane may also follow an
+/// up*/down* order of the switches, found [depth first](depth_first). The engine takes it unless
+/// the other order's fullest channel is lighter by more than a tenth, because tables that follow an
+/// order of the switches can replace each other without dropping packets; it keeps that order
+/// through faults.
 ///
 /// - *Guarantee*: complete, loop-free and credit-loop-free on every fabric.
 /// - *Needs*: one lane, as long as [`Nue::VLS`] says no other. With k lanes the destination
@@ -67,20 +75,137 @@ impl Engine for Nue {
         prepare::capacities(topology)?;
         let vls = options.engine_options.get(&Nue::VLS);
         prepare::lanes(self.name(), vls, options)?;
+        if vls == 1 {
+            return Ok(on_one_lane(topology, options)?.best().clone());
+        }
         prepare::in_pool(options, || {
             let columns = route(topology, vls);
-            let lanes = if vls == 1 {
-                Lanes::default()
-            } else {
-                let levels = topology
-                    .indices()
-                    .map(|s| layer_of(topology, s, vls))
-                    .collect();
-                Lanes::layers(topology, ServiceLevels::ByDestination(levels), vls)
-            };
+            let levels = topology
+                .indices()
+                .map(|s| layer_of(topology, s, vls))
+                .collect();
+            let lanes = Lanes::layers(topology, ServiceLevels::ByDestination(levels), vls);
             let tables = columns::tables(topology, &columns);
             Ok(Routing::unranked(self.name(), reason(vls), tables, lanes))
         })?
+    }
+}
+
+/// How much fuller the fullest channel may be with routes that follow an order of the switches than
+/// with others: it is worth that packets are dropped during no repair.
+const WORTH_AN_ORDER: f64 = 1.1;
+
+/// Routes on one lane: by an order of the switches, by an order of channels alone, or both.
+pub(super) struct OneLane {
+    ordered: Option<Found>,
+    free: Option<Found>,
+}
+
+struct Found {
+    routing: Routing,
+    /// The load of the fullest channel.
+    fullest: u64,
+}
+
+impl OneLane {
+    /// The routes by an order of the switches.
+    pub(super) fn into_ordered(self) -> Option<Routing> {
+        self.ordered.map(|found| found.routing)
+    }
+
+    /// The routes that the engine takes.
+    pub(super) fn best(&self) -> &Routing {
+        let is_worth = |ordered: &Found, free: &Found| {
+            ordered.fullest as f64 <= free.fullest as f64 * WORTH_AN_ORDER
+        };
+        match (&self.ordered, &self.free) {
+            (Some(ordered), Some(free)) if is_worth(ordered, free) => &ordered.routing,
+            (_, Some(found)) | (Some(found), None) => &found.routing,
+            (None, None) => unreachable!("there are routes on every fabric"),
+        }
+    }
+}
+
+/// The routes on one lane. An earlier order of the switches is kept, and no other tried.
+///
+/// # Errors
+/// As for [`Engine::route`].
+pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneLane, EngineError> {
+    prepare::capacities(topology)?;
+    let earlier = options.previous_ranking.as_ref();
+    prepare::in_pool(options, || {
+        let channels = Channels::of(topology);
+        let router = Router::new(topology, &channels);
+        let all: Vec<SwitchIdx> = topology.indices().collect();
+        let ordered = || Some(by_switches(topology, &channels, earlier));
+        if earlier.is_some_and(|earlier| depth_first::is_kept(topology, earlier)) {
+            return OneLane {
+                ordered: ordered(),
+                free: None,
+            };
+        }
+        let (order, refused) = router.order(&all);
+        let free = || Some(by_channels(topology, &channels, &order));
+        if refused == 0 {
+            return OneLane {
+                ordered: None,
+                free: free(),
+            };
+        }
+        let (ordered, free) = rayon::join(ordered, free);
+        OneLane { ordered, free }
+    })
+}
+
+/// The routes on one lane by an order of the switches: the earlier one, where there is one.
+///
+/// # Errors
+/// As for [`Engine::route`].
+pub(super) fn in_order(topology: &Topology, options: &Options) -> Result<Routing, EngineError> {
+    prepare::capacities(topology)?;
+    let earlier = options.previous_ranking.as_ref();
+    prepare::in_pool(options, || {
+        let channels = Channels::of(topology);
+        by_switches(topology, &channels, earlier).routing
+    })
+}
+
+/// The routes by an order of the switches.
+fn by_switches(topology: &Topology, channels: &Channels, earlier: Option<&Ranking>) -> Found {
+    let order = depth_first::order(topology, earlier);
+    let found = by_channels(
+        topology,
+        channels,
+        &ChannelOrder::up_and_down(channels, &order),
+    );
+    let made = (&order, depth_first::MADE);
+    Found {
+        routing: Routing {
+            reason: format!(
+                "{}, up and down the switches {}",
+                reason(1),
+                depth_first::MADE
+            ),
+            ranking: Some(updn::remember(topology, made, &[], earlier)),
+            ..found.routing
+        },
+        ..found
+    }
+}
+
+/// The routes by an order of the channels.
+fn by_channels(topology: &Topology, channels: &Channels, order: &ChannelOrder) -> Found {
+    let mut balance = Balance::new(topology, channels);
+    let all: Vec<SwitchIdx> = topology.indices().collect();
+    let found = balance::columns(&mut balance, &all, MAX_COLUMNS, Guide::Follow(order));
+    let mut columns = vec![Vec::new(); topology.switch_count()];
+    for (destination, found) in found {
+        columns[destination.index()] = found;
+    }
+    let tables = columns::tables(topology, &columns);
+    Found {
+        routing: Routing::unranked(Nue.name(), reason(1), tables, Lanes::default()),
+        fullest: balance.fullest(),
     }
 }
 
@@ -132,7 +257,7 @@ impl<'a> Router<'a> {
 
     /// The columns of the destinations of a layer.
     fn layer(&mut self, destinations: &[SwitchIdx]) -> Vec<(SwitchIdx, Vec<Column>)> {
-        let order = self.order(destinations);
+        let (order, _) = self.order(destinations);
         balance::columns(
             &mut self.balance,
             destinations,
@@ -142,8 +267,8 @@ impl<'a> Router<'a> {
     }
 
     /// The order that suits the traffic to some destinations: most of its balanced shortest paths
-    /// are legal.
-    fn order(&self, destinations: &[SwitchIdx]) -> ChannelOrder {
+    /// are legal; and how much traffic takes turns of them that are not.
+    fn order(&self, destinations: &[SwitchIdx]) -> (ChannelOrder, u64) {
         let ways = balance::ways(self.channels, destinations, WANTED_COLUMNS);
         let mut free = Balance::new(self.topology, self.channels);
         let columns = free.columns(&ways, Guide::Free);
@@ -154,7 +279,10 @@ impl<'a> Router<'a> {
             let next = self.channels.next(column);
             add_turns(self.channels, &next, &flows, &mut wanted);
         }
-        ChannelOrder::around(self.topology, self.channels, &self.tree, wanted)
+        let traffic = wanted.clone();
+        let order = ChannelOrder::around(self.topology, self.channels, &self.tree, wanted);
+        let refused = order.refused(self.channels, &traffic);
+        (order, refused)
     }
 }
 

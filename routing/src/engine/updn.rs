@@ -13,6 +13,7 @@ mod score;
 
 pub(super) use candidates::{Unreached, kept_sentence};
 pub use dnup::DnUp;
+pub(super) use kept::remember;
 
 use super::choose::Choice;
 use super::fabric_tree::Apexes;
@@ -88,12 +89,13 @@ fn route(
             spread: &spread,
             previous,
         };
+        let made = (&ranked.order, &*ranked.made);
         Ok(Routing {
             tables: choice.tables(),
             engine,
             reason: format!("{engine}: {}", ranked.reason),
             ranks: Some(ranked.order.levels().to_vec()),
-            ranking: Some(kept::remember(topology, &ranked, roots, earlier)),
+            ranking: Some(kept::remember(topology, made, roots, earlier)),
             coordinates: None,
             lanes: Lanes::default(),
             choice: None,

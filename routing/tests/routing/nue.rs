@@ -5,10 +5,13 @@ use crate::random;
 
 use common::{Fabric, assert_sound_on_lanes, generated, pgft, ring};
 use proptest::prelude::*;
-use rsm_routing::engine::{EngineError, EngineKind, EngineOptions, Nue, Options, Routing, route};
+use rsm_routing::engine::{
+    EngineError, EngineKind, EngineOptions, Nue, Options, Ranking, Routing, route,
+};
+use rsm_routing::mcast::Orientation;
 use rsm_routing::quality::{LinkUse, link_uses};
 use rsm_routing::topology::Topology;
-use rsm_routing::verify::Report;
+use rsm_routing::verify::{Dependencies, Report};
 
 fn routed(topology: &Topology, vls: u8) -> Routing {
     let options = Options {
@@ -88,6 +91,69 @@ fn a_fault_changes_no_service_level() {
     let [before, after] = [&topology, &broken].map(|topology| routed(topology, 3));
     assert_eq!(before.lanes.levels(), after.lanes.levels());
     assert_sound(&broken, &after);
+}
+
+/// Routes of a fabric after a fault.
+fn rerouted(topology: &Topology, before: &Routing) -> Routing {
+    let options = Options {
+        previous_ranking: before.ranking.clone(),
+        ..Options::default()
+    };
+    route(EngineKind::Nue, topology, &options, None).unwrap()
+}
+
+fn assert_follows(topology: &Topology, routing: &Routing, order: &Ranking) {
+    let order = Orientation::of(topology, order).unwrap();
+    let turns = Dependencies::of(topology, &routing.tables);
+    assert!(turns.follows(|high, low| order.is_above(high, low)));
+}
+
+#[test]
+fn the_order_of_the_switches_outlives_faults_and_repairs() {
+    let topology = generated("random:switches=60,degree=5,hosts=2");
+    let whole = routed(&topology, 1);
+    let order = whole.ranking.clone().unwrap();
+    let mut kept = 0;
+    let cables = topology.cables();
+    for cable in cables.iter().step_by(3) {
+        let broken = topology.without_cables(&[cable.a]);
+        let next = rerouted(&broken, &whole);
+        assert_sound(&broken, &next);
+        let followed = next.ranking.clone().unwrap();
+        assert_follows(&broken, &next, &followed);
+        if followed.switches == order.switches {
+            kept += 1;
+            // Old and new tables stand side by side.
+            assert_follows(&topology, &whole, &followed);
+            assert_eq!(rerouted(&topology, &next), whole);
+        }
+    }
+    assert!(kept * 10 >= 9 * cables.len().div_ceil(3), "{kept} faults");
+}
+
+#[test]
+fn a_tree_does_not_get_the_order_of_nue() {
+    let topology = generated("pgft:2;6,6;1,4;1,1,management=2");
+    let nue = routed(&topology, 1);
+    let random = routed(&generated("random:switches=10,degree=4,hosts=2"), 1);
+    let earlier = [nue.ranking, random.ranking];
+    assert!(earlier.iter().any(Option::is_some));
+    for engine in [EngineKind::FabricTree, EngineKind::UpDn, EngineKind::DnUp] {
+        let anew = route(engine, &topology, &Options::default(), None).unwrap();
+        for earlier in earlier.iter().flatten() {
+            let mut switches = earlier.switches.clone();
+            switches.extend(topology.switches().iter().map(|switch| (switch.guid, 0)));
+            let options = Options {
+                previous_ranking: Some(Ranking {
+                    switches,
+                    ..earlier.clone()
+                }),
+                ..Options::default()
+            };
+            let next = route(engine, &topology, &options, None).unwrap();
+            assert_eq!(next.tables, anew.tables, "{engine}: {}", next.reason);
+        }
+    }
 }
 
 /// Paths on the fullest link over those on the mean one.
@@ -193,6 +259,9 @@ proptest! {
         let topology = plan.build();
         let routing = routed(&topology, vls);
         assert_sound(&topology, &routing);
+        if let Some(order) = &routing.ranking {
+            assert_follows(&topology, &routing, order);
+        }
         let options = Options { engine_options: EngineOptions::default().with(&Nue::VLS, vls), threads: 3, ..Options::default() };
         prop_assert_eq!(route(EngineKind::Nue, &topology, &options, None).unwrap(), routing);
     }

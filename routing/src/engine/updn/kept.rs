@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use rsm_ids::{Guid, Lid};
 
 use super::super::levels::{self, ANY_HOST};
+use super::super::nue::depth_first;
 use super::super::order::Order;
 use super::super::{Prepared, Ranking};
-use super::Ranked;
 use crate::topology::{SwitchIdx, Topology};
 
 /// How many switches a ranking remembers, with those that have gone: as many as can have LIDs at
@@ -28,10 +28,10 @@ fn guids(topology: &Topology, switches: &[SwitchIdx]) -> Vec<Guid> {
         .collect()
 }
 
-/// The earlier ranking as an order of this topology; `None` when it has none of its switches or was
-/// made from other roots.
+/// The earlier ranking as an order of this topology; `None` when it has none of its switches, was
+/// made from other roots, or suits the routes of `nue` alone.
 pub(super) fn fit(topology: &Topology, roots: &[SwitchIdx], ranking: &Ranking) -> Option<Fitted> {
-    if ranking.roots != guids(topology, roots) {
+    if ranking.roots != guids(topology, roots) || depth_first::is_of(ranking) {
         return None;
     }
     let mut levels: Vec<Option<u8>> = vec![None; topology.switch_count()];
@@ -90,18 +90,17 @@ fn usual_levels(known: &[Option<u8>], guessed: &[u8]) -> BTreeMap<u8, u8> {
         .collect()
 }
 
-/// The order as a ranking to be kept. Switches of the earlier ranking that are not here at the
-/// moment keep their places, so that one that reboots comes back to where it was.
-pub(super) fn remember(
+/// The order as a ranking to be kept, `made` in this way. Switches of the earlier ranking that are
+/// not here at the moment keep their places, so that one that reboots comes back to where it was.
+pub(in super::super) fn remember(
     topology: &Topology,
-    ranked: &Ranked,
+    (order, made): (&Order, &str),
     roots: &[SwitchIdx],
     earlier: Option<&Ranking>,
 ) -> Ranking {
-    let levels = ranked.order.levels();
+    let levels = order.levels();
     let mut ranking = Ranking {
-        switches: ranked
-            .order
+        switches: order
             .highest_first()
             .iter()
             .map(|&switch| (topology.switch(switch).guid, levels[switch.index()]))
@@ -109,7 +108,7 @@ pub(super) fn remember(
         follows: None,
         is_interim: false,
         roots: guids(topology, roots),
-        reason: ranked.made.clone(),
+        reason: made.to_owned(),
         known: None,
         prepared: Prepared::default(),
     };
