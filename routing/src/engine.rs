@@ -99,6 +99,9 @@ pub struct Options {
     /// Whether two switches that carry nothing themselves need a path between their ports 0 as
     /// well; for [`FabricTree`], the others do not distinguish such pairs.
     pub connect_roots: bool,
+    /// Whether routes have to be the shortest that follow their order of the switches, as groups
+    /// for adaptive routing take them to be: then [`Auto`] chooses no engine with others.
+    pub shortest_only: bool,
 }
 
 /// The treatment of root GUIDs that no switch of the fabric has.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rsm_ids::Guid;
 
 use super::fabric_tree::has_ranks;
-use super::{Engine, EngineError, EngineKind, Nue, Options, Routing, UpDn};
+use super::{Engine, EngineError, EngineKind, Options, Routing, UpDn, nue};
 use crate::quality::link_uses;
 use crate::tables::Tables;
 use crate::topology::Topology;
@@ -14,10 +14,12 @@ use crate::topology::Topology;
 ///
 /// A fabric that has ranks, however irregular, gets [`FabricTree`](super::FabricTree). On any other
 /// fabric `auto` computes the tables of [`CANDIDATES`], and takes those with the lightest fullest
-/// link. It offers `nue`, which it does not choose: its routes follow no order of the switches, so
-/// that switches drop packets while its tables are replaced, as after each fault. A fabric above
-/// 2^24 pairs of a switch and a channel gets `updn` without a comparison, which would take long. The
-/// choice stays until the fabric grows or other roots are given: faults do not change the engine.
+/// link. It also computes those of [`Nue`](super::Nue) on one lane that follow an order of the
+/// switches, and takes them where their fullest link is lighter by a quarter: a fault changes most
+/// of their entries. It offers those of `nue` that follow no order, and does not choose them: where
+/// they are replaced, as after each fault, switches drop packets. A fabric above 2^24 pairs of a
+/// switch and a channel gets `updn` without a comparison, which would take long. The choice stays
+/// until the fabric grows or other roots are given: faults do not change the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auto;
 
@@ -29,6 +31,9 @@ const CANDIDATES: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::UpDn];
 /// How much fuller the fullest link of an engine may be than that of another one before the other
 /// one is worth its larger repairs.
 const WORTH_LARGER_REPAIRS: f64 = 1.1;
+
+/// The same where a repair computes all routes anew.
+const WORTH_WHOLE_REPAIRS: f64 = 1.25;
 
 /// The most pairs of a switch and a channel with which several engines are compared: their time
 /// grows with them, some four seconds on two cores here. A bound on the clock would make the choice
@@ -64,6 +69,20 @@ impl AutoChoice {
         topology.switch_count() <= self.switches
             && topology.link_count() <= self.cables
             && options.root_guids == self.roots
+            && !(options.shortest_only && self.engine == EngineKind::Nue)
+    }
+
+    /// The routes of the engine that was chosen.
+    fn route(
+        &self,
+        topology: &Topology,
+        options: &Options,
+        previous: Option<&Tables>,
+    ) -> Result<Routing, EngineError> {
+        match self.engine {
+            EngineKind::Nue => nue::in_order(topology, options),
+            engine => engine.engine().route(topology, options, previous),
+        }
     }
 
     fn said(self: Arc<Self>, routing: Routing) -> Routing {
@@ -95,7 +114,7 @@ impl Engine for Auto {
     ) -> Result<Routing, EngineError> {
         let kept = options.previous_choice.as_ref();
         if let Some(kept) = kept.filter(|choice| choice.holds(topology, options))
-            && let Ok(routing) = kept.engine.engine().route(topology, options, previous)
+            && let Ok(routing) = kept.route(topology, options, previous)
         {
             return Ok(kept.clone().said(routing));
         }
@@ -120,6 +139,8 @@ impl Engine for Auto {
 /// A candidate's tables, and the paths on their fullest link.
 struct Tried {
     engine: EngineKind,
+    /// How much fuller the fullest link of those before may be.
+    worth: f64,
     fullest: f64,
     routing: Routing,
 }
@@ -130,15 +151,27 @@ fn best(
     options: &Options,
     previous: Option<&Tables>,
 ) -> Result<(EngineKind, String, Routing), EngineError> {
-    let tried = CANDIDATES.into_iter().map(|engine| {
+    let tried_as = |engine: EngineKind, worth: f64, routing: Routing| Tried {
+        engine,
+        worth,
+        fullest: fullest_link(topology, &routing.tables),
+        routing,
+    };
+    let candidates = CANDIDATES.into_iter().map(|engine| {
         let routing = engine.engine().route(topology, options, previous)?;
-        Ok(Tried {
-            engine,
-            fullest: fullest_link(topology, &routing.tables),
-            routing,
-        })
+        Ok(tried_as(engine, WORTH_LARGER_REPAIRS, routing))
     });
-    let tried: Vec<Result<Tried, EngineError>> = tried.collect();
+    let mut tried: Vec<Result<Tried, EngineError>> = candidates.collect();
+    // An engine that does not fit is no candidate, and offers nothing.
+    let anew = Options {
+        previous_ranking: None,
+        ..options.clone()
+    };
+    let nue = nue::on_one_lane(topology, &anew).ok();
+    let offered = nue.as_ref().map(|nue| Offered::of(topology, nue.best()));
+    let ordered = nue.and_then(nue::OneLane::into_ordered);
+    let ordered = ordered.filter(|_| !options.shortest_only);
+    tried.extend(ordered.map(|nue| Ok(tried_as(EngineKind::Nue, WORTH_WHOLE_REPAIRS, nue))));
     let loads: Vec<String> = tried
         .iter()
         .flatten()
@@ -146,32 +179,45 @@ fn best(
         .collect();
     let mut why = format!("by the paths on the fullest link: {}", loads.join(", "));
     let lightest = tried.into_iter().reduce(|best, next| match (best, next) {
-        (Ok(best), Ok(next)) if next.fullest * WORTH_LARGER_REPAIRS < best.fullest => Ok(next),
+        (Ok(best), Ok(next)) if next.fullest * next.worth < best.fullest => Ok(next),
         (Err(_), Ok(next)) => Ok(next),
         (best, _) => best,
     });
     let lightest = lightest.expect("there are candidates")?;
-    why += &offer(topology, options, lightest.fullest);
+    if let Some(offered) = offered {
+        why += &offered.sentence(lightest.fullest);
+    }
     Ok((lightest.engine, why, lightest.routing))
 }
 
-/// The load with nue, as the end of a sentence, where that is clearly lighter than `fullest`.
-fn offer(topology: &Topology, options: &Options, fullest: f64) -> String {
-    let one_lane = Options {
-        engine_options: options.engine_options.clone().with(&Nue::VLS, 1),
-        ..options.clone()
-    };
-    // An engine that does not fit offers nothing.
-    let Ok(nue) = Nue.route(topology, &one_lane, None) else {
-        return String::new();
-    };
-    let lighter = fullest_link(topology, &nue.tables);
-    if lighter * WORTH_LARGER_REPAIRS >= fullest {
-        return String::new();
+/// The load with the engine `nue` instead.
+struct Offered {
+    fullest: f64,
+    /// Whether its routes follow an order of the switches.
+    is_ordered: bool,
+}
+
+impl Offered {
+    fn of(topology: &Topology, nue: &Routing) -> Offered {
+        Offered {
+            fullest: fullest_link(topology, &nue.tables),
+            is_ordered: nue.ranking.is_some(),
+        }
     }
-    format!(
-        "; routing.engine = \"nue\" would have {lighter:.0}, and drop packets during each repair"
-    )
+
+    /// The end of a sentence, where its fullest link is clearly lighter than `fullest`.
+    fn sentence(&self, fullest: f64) -> String {
+        if self.fullest * WORTH_LARGER_REPAIRS >= fullest {
+            return String::new();
+        }
+        let price = if self.is_ordered {
+            "move most routes at each repair"
+        } else {
+            "drop packets during each repair"
+        };
+        let lighter = self.fullest;
+        format!("; routing.engine = \"nue\" would have {lighter:.0}, and {price}")
+    }
 }
 
 /// The most paths on a link, those on slower links counted as often as the fastest link is faster.

@@ -495,6 +495,7 @@ fn routing_of(
         numbers: order.numbers.clone(),
         listed: policy.listed.clone(),
         connect_roots: job.policy.connect_roots,
+        shortest_only: job.adaptive.is_some(),
     };
     if let (&JobKind::Rebalance { max_blocks }, Some(previous)) = (&job.kind, &job.previous) {
         let rebalanced = engine::rebalance(topology, &options, &previous.tally, max_blocks);

@@ -98,10 +98,11 @@ fn groups(
     capacity: u16,
     ids: &GroupIds,
 ) -> anyhow::Result<AdaptivePlan> {
-    let Some(ranking) = &routing.ranking else {
+    let ranking = routing.ranking.as_ref();
+    let Some(ranking) = ranking.filter(|_| routing.engine != EngineKind::Nue.name()) else {
         anyhow::bail!(
-            "{} follows no order of the switches, so that there are no groups for it: expected \
-             --engine fabric-tree, updn or dnup with --adaptive",
+            "{} does not take the shortest routes of an order of the switches, so that there are no \
+             groups for it: expected --engine fabric-tree, updn or dnup with --adaptive",
             routing.engine
         );
     };

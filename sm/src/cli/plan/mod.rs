@@ -296,6 +296,7 @@ fn prepare(
             listed: policy.listed.clone(),
             layout: policy.layout.clone(),
             connect_roots: args.connect_roots,
+            shortest_only: args.adaptive,
             ..Options::default()
         },
         policy,
