@@ -20,6 +20,34 @@ pub(super) struct Carrier<'a> {
     pub(super) rows: &'a [Lft],
     pub(super) hosts: &'a Hosts,
     pub(super) uses: &'a Uses,
+    /// See [`slowness`].
+    pub(super) slowness: Option<&'a [f64]>,
+}
+
+/// By channel: how many times slower than the fastest link between two switches it is; `None` where
+/// all are as fast.
+pub(super) fn slowness(fabric: &Fabric<'_>) -> Option<Vec<f64>> {
+    let topology = fabric.topology;
+    let links = || {
+        topology.indices().flat_map(|switch| {
+            let links = topology.groups(switch).flat_map(|group| group.links);
+            links.map(move |link| (fabric.channel(switch.index(), link.port.0), link.weight))
+        })
+    };
+    let fastest = links().map(|(_, rate)| rate).max()?;
+    if links().all(|(_, rate)| rate == fastest) {
+        return None;
+    }
+    let mut slowness = vec![1.0; fabric.channels()];
+    for (channel, rate) in links() {
+        slowness[channel] = times_slower(fastest, rate);
+    }
+    Some(slowness)
+}
+
+/// How many times slower than the `fastest` link a link of `rate` is. A rate is at least 1.
+pub(super) fn times_slower(fastest: u32, rate: u32) -> f64 {
+    f64::from(fastest) / f64::from(rate.max(1))
 }
 
 /// A flow on its way.
@@ -36,7 +64,8 @@ pub(super) struct Phase<'a> {
     /// By channel. Each host sends a handful of flows at most, so that this cannot wrap.
     load: Vec<u32>,
     flows: Vec<Flow>,
-    fullest: u32,
+    /// By rate.
+    fullest: f64,
 }
 
 impl<'a> Phase<'a> {
@@ -45,18 +74,18 @@ impl<'a> Phase<'a> {
             carrier,
             load: vec![0; carrier.fabric.channels()],
             flows: Vec::with_capacity(TOGETHER),
-            fullest: 0,
+            fullest: 0.0,
         }
     }
 
     /// Clears the load.
     pub(super) fn clear(&mut self) {
         self.load.fill(0);
-        self.fullest = 0;
+        self.fullest = 0.0;
     }
 
-    /// Flows on the fullest link so far.
-    pub(super) fn fullest(&self) -> u32 {
+    /// Flows on the fullest link so far, by rate.
+    pub(super) fn fullest(&self) -> f64 {
         self.fullest
     }
 
@@ -73,7 +102,12 @@ impl<'a> Phase<'a> {
     }
 
     fn carry(&mut self) {
-        let Carrier { fabric, rows, .. } = self.carrier;
+        let Carrier {
+            fabric,
+            rows,
+            slowness,
+            ..
+        } = self.carrier;
         let mut flows = self.flows.len();
         while flows > 0 {
             let mut in_transit = 0;
@@ -82,7 +116,9 @@ impl<'a> Phase<'a> {
                 let at = usize::from(flow.at);
                 let channel = fabric.channel(at, rows[at].entry(Lid(flow.lid)));
                 self.load[channel] += 1;
-                self.fullest = self.fullest.max(self.load[channel]);
+                let times_slower = slowness.map_or(1.0, |slowness| slowness[channel]);
+                let load = f64::from(self.load[channel]) * times_slower;
+                self.fullest = self.fullest.max(load);
                 // Fewer switches than LIDs.
                 let next = fabric.next(channel) as u16;
                 self.flows[in_transit] = Flow { at: next, ..flow };

@@ -14,6 +14,10 @@
 //!   full fat tree 1 is the best there is, on a tapered one the taper;
 //! - [`Quality::bisection`], effective bisection bandwidth: that of pairs of two random halves.
 //!
+//! Loads of patterns, [`Quality::all_to_all`] and the bisection are *by rate*: a flow on a slower
+//! link counts as often as the fastest link between two switches is faster, for the link's rate is
+//! what its flows share. On a fabric with one rate they are numbers of flows.
+//!
 //! Results are functions of the arguments; the number of threads does not affect them.
 
 mod adaptive;
@@ -73,7 +77,7 @@ pub struct Quality {
     pub paths: PathLoad,
     /// Whether they are spread evenly over the links that could share them.
     pub balance: Balance,
-    /// All-to-all congestion risk, in flows.
+    /// All-to-all congestion risk, in flows by rate, rounded up.
     pub all_to_all: u32,
     /// Every host sends to the host so many places further on in topological order: all distances,
     /// or [`SHIFTS`] of them where there are more than [`ALL_SHIFTS_HOSTS`] hosts.
@@ -106,6 +110,9 @@ pub struct PathLoad {
     /// The longest that a link takes for its paths by its rate, over what all links together would
     /// take for all paths by theirs. With links of one rate that is `max / mean`.
     pub rate_max_over_mean: f64,
+    /// The most paths on a link by rate: those on a slower link count as often as the fastest link
+    /// is faster. With links of one rate that is `max`.
+    pub rate_max: f64,
 }
 
 impl PathLoad {
@@ -119,10 +126,10 @@ impl PathLoad {
     }
 }
 
-/// Flows on the fullest link, over phases.
+/// Flows on the fullest link, by rate, over phases.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Contention {
-    /// In the worst phase.
+    /// In the worst phase, rounded up.
     pub max: u32,
     /// In the mean phase.
     pub mean: f64,
@@ -132,10 +139,10 @@ pub struct Contention {
     pub of: usize,
 }
 
-/// The bandwidth of pairs of two halves, as parts of a link's bandwidth.
+/// The bandwidth of pairs of two halves, as parts of the fastest link's bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Bisection {
-    /// In the mean bisection: 1 where no two pairs share a link.
+    /// In the mean bisection: 1 where no two pairs share a link and none takes a slower one.
     pub mean: f64,
     /// In the worst sample.
     pub min: f64,
@@ -187,12 +194,14 @@ pub fn measure(topology: &Topology, tables: &Tables, settings: &Settings) -> Qua
     let rows = carry::rows(&fabric, tables);
     let hosts = Hosts::of(topology);
     let uses = Uses::of(&fabric, tables, &hosts);
+    let slowness = carry::slowness(&fabric);
     let carrier = Carrier {
         fabric: &fabric,
         tables,
         rows: &rows,
         hosts: &hosts,
         uses: &uses,
+        slowness: slowness.as_deref(),
     };
     let links = name_links(&fabric, &uses);
     let mut quality = Quality {
@@ -201,11 +210,7 @@ pub fn measure(topology: &Topology, tables: &Tables, settings: &Settings) -> Qua
         lost_pairs: uses.lost_pairs,
         paths: path_load(&links),
         balance: balance::balance(topology, &links, settings.ranks.as_deref()),
-        all_to_all: links
-            .iter()
-            .map(|link| link.sources.min(link.destinations))
-            .max()
-            .unwrap_or(0),
+        all_to_all: all_to_all(&links),
         bisection: patterns::bisections(&carrier, settings.seed),
         worst: worst(links),
         ..Quality::default()
@@ -297,6 +302,20 @@ fn name_links(fabric: &Fabric<'_>, uses: &Uses) -> Vec<LinkUse> {
     links
 }
 
+/// The rate of the fastest link.
+fn fastest(links: &[LinkUse]) -> u32 {
+    links.iter().map(|link| link.rate).max().unwrap_or(1)
+}
+
+fn all_to_all(links: &[LinkUse]) -> u32 {
+    let fastest = fastest(links);
+    let risk = |link: &LinkUse| {
+        let flows = link.sources.min(link.destinations);
+        f64::from(flows) * carry::times_slower(fastest, link.rate)
+    };
+    links.iter().map(risk).fold(0.0, f64::max).ceil() as u32
+}
+
 fn path_load(links: &[LinkUse]) -> PathLoad {
     let sum: u64 = links.iter().map(|link| link.paths).sum();
     let rates: u64 = links.iter().map(|link| u64::from(link.rate)).sum();
@@ -312,6 +331,9 @@ fn path_load(links: &[LinkUse]) -> PathLoad {
         max: links.iter().map(|link| link.paths).max().unwrap_or(0),
         mean: sum as f64 / links.len() as f64,
         rate_max_over_mean: longest / (sum as f64 / rates as f64),
+        rate_max: slowest.map_or(0.0, |link| {
+            link.paths as f64 * carry::times_slower(fastest(links), link.rate)
+        }),
     }
 }
 

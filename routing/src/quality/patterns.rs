@@ -67,18 +67,17 @@ where
         };
         permutations.follow().into_iter().map(fullest).collect()
     });
-    summary(&fullest.collect::<Vec<Vec<u32>>>().concat(), of)
+    summary(&fullest.collect::<Vec<Vec<f64>>>().concat(), of)
 }
 
 /// Contention of phases by their fullest links.
-fn summary(fullest: &[u32], of: usize) -> Contention {
-    let sum: u64 = fullest.iter().copied().map(u64::from).sum();
+fn summary(fullest: &[f64], of: usize) -> Contention {
     Contention {
-        max: fullest.iter().copied().max().unwrap_or(0),
+        max: fullest.iter().copied().fold(0.0, f64::max).ceil() as u32,
         mean: if fullest.is_empty() {
             0.0
         } else {
-            sum as f64 / fullest.len() as f64
+            fullest.iter().sum::<f64>() / fullest.len() as f64
         },
         phases: fullest.len(),
         of,
@@ -129,7 +128,7 @@ pub(super) fn bisections(carrier: &Carrier<'_>, seed: u64) -> Bisection {
     }
 }
 
-/// By seed, the mean share of its fullest link that a flow gets when two random halves exchange.
+/// By seed, the mean share of its fullest link that a flow gets, by rate, when two random halves exchange.
 pub(super) fn bandwidths(carrier: &Carrier<'_>, seeds: &[u64]) -> Vec<f64> {
     let hosts = carrier.hosts.all.len();
     let orders: Vec<Vec<usize>> = seeds.iter().map(|&seed| permutation(hosts, seed)).collect();
@@ -154,13 +153,14 @@ fn exchange(order: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
     there.clone().chain(there.map(|(a, b)| (b, a)))
 }
 
-/// The mean share of its fullest link that a flow of an exchange gets; a flow within a leaf has its
-/// host's own link for itself, and one that does not arrive gets nothing.
-fn bandwidth(carrier: &Carrier<'_>, order: &[usize], fullest: &[u16]) -> f64 {
+/// The mean share of its fullest link that a flow of an exchange gets, as a part of the fastest
+/// link's rate; a flow within a leaf has its host's own link for itself, and one that does not
+/// arrive gets nothing.
+fn bandwidth(carrier: &Carrier<'_>, order: &[usize], fullest: &[f64]) -> f64 {
     let share = |(from, to): (usize, usize)| match fullest[from] {
-        0 if carrier.is_local(from, to) => 1.0,
-        0 => 0.0,
-        flows => 1.0 / f64::from(flows),
+        0.0 if carrier.is_local(from, to) => 1.0,
+        0.0 => 0.0,
+        flows => 1.0 / flows,
     };
     let flows = order.len() / 2 * 2;
     exchange(order).map(share).sum::<f64>() / flows as f64

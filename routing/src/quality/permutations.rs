@@ -119,43 +119,59 @@ impl Flows {
 }
 
 /// The load of a phase on the links.
-pub(super) struct Load {
+pub(super) struct Load<'a> {
     /// By channel. A phase has fewer flows than there are LIDs.
     by_channel: Vec<u16>,
-    fullest: u16,
+    /// Flows on the fullest link, by rate.
+    fullest: f64,
+    /// Where links differ in rate, by channel: how many times slower than the fastest.
+    slowness: Option<&'a [f64]>,
 }
 
-impl Load {
-    pub(super) fn new(carrier: &Carrier<'_>) -> Load {
+impl<'a> Load<'a> {
+    pub(super) fn new(carrier: &Carrier<'a>) -> Load<'a> {
         Load {
             by_channel: vec![0; carrier.fabric.channels()],
-            fullest: 0,
+            fullest: 0.0,
+            slowness: carrier.slowness,
         }
     }
 
     /// Replaces the load with that of `flows`.
     pub(super) fn set(&mut self, flows: &Flows) {
         self.by_channel.fill(0);
-        self.fullest = 0;
+        let mut fullest = 0;
         for channel in &flows.channels {
             let load = &mut self.by_channel[(channel & !LAST) as usize];
             *load += 1;
-            self.fullest = self.fullest.max(*load);
+            fullest = fullest.max(*load);
+        }
+        self.fullest = f64::from(fullest);
+        if self.slowness.is_some() {
+            let channels = flows.channels.iter();
+            let loads = channels.map(|channel| self.by_rate((channel & !LAST) as usize));
+            self.fullest = loads.fold(0.0, f64::max);
         }
     }
 
-    /// Flows on the fullest link.
-    pub(super) fn fullest(&self) -> u32 {
-        u32::from(self.fullest)
+    /// Flows on a link, by rate.
+    fn by_rate(&self, channel: usize) -> f64 {
+        let times_slower = self.slowness.map_or(1.0, |slowness| slowness[channel]);
+        f64::from(self.by_channel[channel]) * times_slower
     }
 
-    /// By sender: flows on the fullest link that its flow among `flows` passes, 0 for hosts that
-    /// have none among them.
-    pub(super) fn fullest_of(&self, flows: &Flows, hosts: usize) -> Vec<u16> {
-        let mut fullest = vec![0; hosts];
+    /// Flows on the fullest link, by rate.
+    pub(super) fn fullest(&self) -> f64 {
+        self.fullest
+    }
+
+    /// By sender: flows on the fullest link that its flow among `flows` passes, by rate; 0 for
+    /// hosts that have none among them.
+    pub(super) fn fullest_of(&self, flows: &Flows, hosts: usize) -> Vec<f64> {
+        let mut fullest = vec![0.0; hosts];
         for (sender, channels) in flows.iter() {
-            let loads = channels.map(|channel| self.by_channel[channel]);
-            fullest[sender] = loads.max().unwrap_or(0);
+            let loads = channels.map(|channel| self.by_rate(channel));
+            fullest[sender] = loads.fold(0.0, f64::max);
         }
         fullest
     }

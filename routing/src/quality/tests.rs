@@ -14,7 +14,7 @@ use crate::generate::rng::Rng;
 use crate::tables::NO_PATH;
 use crate::topology::PortUse;
 
-const FABRICS: [&str; 6] = [
+const FABRICS: [&str; 8] = [
     "pgft:3;3,3,4;1,3,2;1,1,2",
     "pgft:3;3,3,4;1,3,2;1,1,2,faults=links:10%,seed=5",
     "torus:3x4",
@@ -22,7 +22,15 @@ const FABRICS: [&str; 6] = [
     "random:switches=12,degree=4,hosts=5,seed=2",
     // More leaves than a word has bits.
     "ring:70,hosts=2",
+    // Cables of several rates.
+    "pgft:2;4,6;1,4;1,1,slow=50",
+    "pgft:2;4,6;1,4;1,2,narrow=3",
 ];
+
+/// Fabrics whose cables are all of one rate.
+fn of_one_rate() -> &'static [&'static str] {
+    &FABRICS[..6]
+}
 
 /// A fabric, and tables of which `wrong` entries are at random.
 fn fabric(spec: &str, wrong: usize, seed: u64) -> (Topology, Tables) {
@@ -67,38 +75,91 @@ fn with_carrier(topology: &Topology, tables: &Tables, check: impl FnOnce(&Carrie
     let rows = carry::rows(&fabric, tables);
     let hosts = Hosts::of(topology);
     let uses = Uses::of(&fabric, tables, &hosts);
+    let slowness = carry::slowness(&fabric);
     check(&Carrier {
         fabric: &fabric,
         tables,
         rows: &rows,
         hosts: &hosts,
         uses: &uses,
+        slowness: slowness.as_deref(),
     });
 }
 
-/// The fullest link of a phase, and by flow the fullest one on its way; 1 for a flow without links,
-/// `None` for one that does not arrive.
+/// The fullest link of a phase, and by flow the fullest one on its way, by rate; 1 for a flow
+/// without links, `None` for one that does not arrive.
 fn followed(
     topology: &Topology,
     tables: &Tables,
     pairs: &[(usize, usize)],
-) -> (u32, Vec<Option<u32>>) {
+) -> (f64, Vec<Option<f64>>) {
     let hosts: Vec<&Destination> = topological_order(topology).collect();
     let ways: Vec<_> = pairs
         .iter()
         .map(|&(from, to)| way(topology, tables, hosts[from], hosts[to]))
         .collect();
-    let mut load = BTreeMap::<_, u32>::new();
-    for link in ways.iter().flatten().flatten() {
-        *load.entry(*link).or_default() += 1;
+    let rates: BTreeMap<(Guid, PortNum), u32> = link_uses(topology, tables)
+        .iter()
+        .map(|link| ((link.switch, link.port), link.rate))
+        .collect();
+    let fastest = rates.values().copied().max().unwrap_or(1);
+    let mut load = BTreeMap::<(SwitchIdx, PortNum), f64>::new();
+    for &(switch, port) in ways.iter().flatten().flatten() {
+        let rate = rates[&(topology.switch(switch).guid, port)];
+        *load.entry((switch, port)).or_default() += f64::from(fastest) / f64::from(rate);
     }
-    let fullest = |links: &Vec<_>| links.iter().map(|link| load[link]).max().unwrap_or(1);
+    let fullest = |links: &Vec<(SwitchIdx, PortNum)>| {
+        let loads = links.iter().map(|link| load[link]);
+        loads.reduce(f64::max).unwrap_or(1.0)
+    };
     let of_flows = ways.iter().map(|way| way.as_ref().map(fullest)).collect();
-    (load.values().copied().max().unwrap_or(0), of_flows)
+    (load.values().copied().fold(0.0, f64::max), of_flows)
+}
+
+#[test]
+fn cables_that_are_all_slow_change_no_figure() {
+    let even = Topology::from_netlist(&generate("pgft:2;4,4;1,2;1,1").unwrap()).unwrap();
+    let slow = Topology::from_netlist(&generate("pgft:2;4,4;1,2;1,1,slow=100").unwrap()).unwrap();
+    let routing = route(EngineKind::FabricTree, &even, &Options::default(), None).unwrap();
+    let settings = Settings::default();
+    let [on_even, on_slow] =
+        [&even, &slow].map(|topology| measure(topology, &routing.tables, &settings));
+    // No cable is slower than the fastest.
+    assert_eq!(on_even.shift, on_slow.shift);
+    assert_eq!(on_even.bisection, on_slow.bisection);
+    assert_eq!(on_even.paths, on_slow.paths);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn on_one_rate_every_load_is_a_number_of_flows(
+        spec in prop::sample::select(of_one_rate()),
+        wrong in 0usize..40,
+        seed in any::<u64>(),
+    ) {
+        let (topology, tables) = fabric(spec, wrong, seed);
+        prop_assert!(carry::slowness(&Fabric::new(&topology)).is_none());
+        let quality = measure(&topology, &tables, &Settings { seed, ..Settings::default() });
+        let hosts: Vec<&Destination> = topological_order(&topology).collect();
+        let fullest = |distance: usize| {
+            let mut load = BTreeMap::<_, u32>::new();
+            for (from, to) in patterns::shift(hosts.len(), distance) {
+                let links = way(&topology, &tables, hosts[from], hosts[to]);
+                links.iter().flatten().for_each(|link| *load.entry(*link).or_default() += 1);
+            }
+            load.values().copied().max().unwrap_or(0)
+        };
+        let shifts: Vec<u32> = (1..hosts.len()).map(fullest).collect();
+        prop_assert_eq!(quality.shift.max, shifts.iter().copied().max().unwrap_or(0));
+        let sum: u64 = shifts.iter().copied().map(u64::from).sum();
+        prop_assert_eq!(quality.shift.mean, sum as f64 / shifts.len() as f64);
+        prop_assert_eq!(quality.paths.rate_max, quality.paths.max as f64);
+        let uses = link_uses(&topology, &tables);
+        let risk = uses.iter().map(|link| link.sources.min(link.destinations));
+        prop_assert_eq!(quality.all_to_all, risk.max().unwrap_or(0));
+    }
 
     #[test]
     fn phases_together_load_links_as_flows_one_at_a_time(
@@ -142,7 +203,7 @@ proptest! {
         let back = there.iter().map(|&(from, to)| (to, from));
         let pairs: Vec<_> = there.iter().copied().chain(back).collect();
         let shares = followed(&topology, &tables, &pairs).1;
-        let sum: f64 = shares.iter().map(|flows| flows.map_or(0.0, |n| 1.0 / f64::from(n))).sum();
+        let sum: f64 = shares.iter().map(|flows| flows.map_or(0.0, |flows| 1.0 / flows)).sum();
         with_carrier(&topology, &tables, |carrier| {
             let bandwidths = bandwidths(carrier, &[seed, seed.wrapping_add(1)]);
             assert_eq!(bandwidths[0], sum / pairs.len() as f64);

@@ -174,6 +174,35 @@ fn a_slow_link_is_the_worst_though_others_carry_more() {
     assert_eq!((quality.worst[0].rate, quality.worst[0].paths), (50, 3));
     let slow = 3.0 / 50.0;
     assert_eq!(quality.paths.rate_max_over_mean, slow / (14.0 / 300.0));
+    assert_eq!(quality.paths.rate_max, 6.0);
+    // A single host is behind the slow link.
+    assert_eq!(quality.all_to_all, 2);
+}
+
+#[test]
+fn patterns_count_flows_by_the_rate_of_links() {
+    let mut fabric = Fabric::new();
+    let switches = fabric.switches(2);
+    for &switch in &switches {
+        fabric.hosts(switch, 3);
+    }
+    fabric.link_of_rate(switches[0], switches[1], 200);
+    fabric.link_of_rate(switches[0], switches[1], 80);
+    let topology = fabric.build();
+    let mut tables = routed(EngineKind::MinHop, &topology);
+    // Ports 1 to 3 lead to hosts, 4 over the fast cable and 5 over the one 2.5 times slower, which
+    // the first host of each switch gets.
+    for lid in 3..=8u16 {
+        let other = usize::from(lid < 6);
+        tables.lfts[other].set_entry(Lid(lid), if lid % 3 == 0 { 5 } else { 4 });
+    }
+    let quality = measured(&topology, &tables);
+    // By 1, 2 and 3 a flow passes the slow cable, by 4 two share the fast one, by 5 one has it.
+    assert_eq!(quality.shift.max, 3, "2.5, rounded up");
+    assert_eq!(quality.shift.mean, (3.0 * 2.5 + 2.0 + 1.0) / 5.0);
+    assert_eq!(quality.ring.mean, 2.5);
+    assert_eq!(quality.all_to_all, 3);
+    assert_eq!((quality.paths.max, quality.paths.rate_max), (6, 7.5));
 }
 
 #[test]
@@ -316,6 +345,14 @@ fn assert_as_followed(topology: &Topology, tables: &Tables) {
 
     let quality = measured(topology, tables);
     assert_eq!(quality.lost_pairs, lost);
+    let fastest = uses.iter().map(|link| link.rate).max().unwrap_or(1);
+    let times_slower: BTreeMap<_, f64> = uses
+        .iter()
+        .map(|link| {
+            let times = f64::from(fastest) / f64::from(link.rate);
+            ((link.switch, link.port), times)
+        })
+        .collect();
     let count = hosts.len();
     let mut most = Vec::new();
     for distance in 1..count {
@@ -325,10 +362,14 @@ fn assert_as_followed(topology: &Topology, tables: &Tables) {
                 *load.entry(link).or_default() += 1;
             }
         }
-        most.push(load.into_values().max().unwrap_or(0));
+        let by_rate = load
+            .into_iter()
+            .map(|(link, flows)| f64::from(flows) * times_slower[link]);
+        most.push(by_rate.fold(0.0, f64::max));
     }
-    assert_eq!(quality.shift.max, most.iter().copied().max().unwrap_or(0));
-    let mean = most.iter().sum::<u32>() as f64 / most.len().max(1) as f64;
+    let fullest = most.iter().copied().fold(0.0, f64::max);
+    assert_eq!(f64::from(quality.shift.max), fullest.ceil());
+    let mean = most.iter().sum::<f64>() / most.len().max(1) as f64;
     assert_eq!(quality.shift.mean, mean);
     let bound = quality.all_to_all;
     assert!(
