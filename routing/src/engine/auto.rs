@@ -162,6 +162,12 @@ fn best(
         Ok(tried_as(engine, WORTH_LARGER_REPAIRS, routing))
     });
     let mut tried: Vec<Result<Tried, EngineError>> = candidates.collect();
+    if tried.iter().all(Result::is_err)
+        && let Some(Err(error)) = tried.pop()
+    {
+        // Where paths are too long for these engines, those of nue are no shorter.
+        return Err(error);
+    }
     // An engine that does not fit is no candidate, and offers nothing.
     let anew = Options {
         previous_ranking: None,
