@@ -145,7 +145,7 @@ fn write_table(out: &mut dyn Write, outcomes: &[Outcome]) -> io::Result<()> {
     }
     writeln!(
         out,
-        "paths: of all pairs of hosts on a link; a2a: all-to-all risk; shift, random, rails: flows on the fullest link"
+        "paths: of all pairs of hosts on a link; a2a: all-to-all risk; shift, random, rails: flows by rate on the fullest link"
     )?;
     for (asked, outcome) in outcomes {
         if let Ok(measured) = outcome {

@@ -40,7 +40,7 @@ fn notes(measured: &Measured) -> Vec<String> {
     let mut notes = vec![measured.reason.clone()];
     if let Some(quality) = &measured.quality {
         notes.push(format!(
-            "paths on the fullest link {} ({:.2} times the mean), all-to-all risk {}, shift {} at most and {:.2} on average, random permutation {:.2}",
+            "paths on the fullest link {} ({:.2} times the mean), all-to-all risk {}, flows by rate on the fullest link: shift {} at most and {:.2} on average, random permutation {:.2}",
             quality.paths.max,
             quality.paths.max_over_mean(),
             quality.all_to_all,

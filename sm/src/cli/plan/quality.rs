@@ -163,7 +163,7 @@ impl QualityPart {
             };
             writeln!(
                 out,
-                "         {name:<15} {:>4} flows on the fullest link at most, {:.2} on average of {tried}",
+                "         {name:<15} {:>4} flows by rate on the fullest link at most, {:.2} on average of {tried}",
                 found.max, found.mean
             )?;
         }

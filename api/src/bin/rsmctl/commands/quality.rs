@@ -95,7 +95,7 @@ fn contention(found: &v1::Contention) -> String {
         format!("{} of {} phases", found.phases, found.of)
     };
     format!(
-        "{} at most, {:.2} on average, {tried}",
+        "{} flows by rate at most, {:.2} on average, {tried}",
         found.max, found.mean
     )
 }
