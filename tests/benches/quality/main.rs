@@ -11,6 +11,9 @@
 //! [`contest::IBDMCHK_HOSTS`] hosts ibdmchk checks the tables of every contender for lost pairs and
 //! credit loops as well; the bench ends with an error where it contradicts the proof.
 //!
+//! Loads of patterns and the bisection are by rate (`rsm_routing::quality`): on fabrics whose cables
+//! differ in speed, an even split would load slow cables more and look better by numbers of flows.
+//!
 //! The bench stops OpenSM after `--limit` seconds, and does not try an engine stopped on the intact
 //! fabric on the broken ones; the table notes it. With `--dumps` a run keeps OpenSM's tables in a
 //! directory, and a later run reads them: they are the same every time, and take most of the time.

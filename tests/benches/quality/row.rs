@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 /// The heads of the columns of a [`Row`].
 pub(crate) const HEADING: &str = "\
-| engine | max EFI | EFI max/mean | by rate | shift max | shift mean | random mean | bisection | all-to-all | \
+| engine | max EFI | by rate | EFI max/mean | by rate | shift max | shift mean | random mean | bisection | all-to-all | \
 lost pairs | route ms | one VL | ibdmchk |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|";
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 /// Whether packets can wait for each other in a cycle, all on one virtual lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +147,7 @@ impl Row {
             "case": case, "engine": self.engine, "route_ms": self.route_ms,
             "paths_max": quality.paths.max, "paths_max_over_mean": quality.paths.max_over_mean(),
             "paths_by_rate": quality.paths.rate_max_over_mean,
+            "paths_max_by_rate": quality.paths.rate_max,
             "shift_max": quality.shift.max, "shift_mean": quality.shift.mean,
             "random_mean": quality.random.mean, "all_to_all": quality.all_to_all,
             "bisection": quality.bisection.mean, "lost_pairs": measured.report.unreachable_pairs,
@@ -187,16 +188,17 @@ impl std::fmt::Display for Row {
                     f,
                     "| {} | no tables: {error:.120} |{}",
                     self.engine,
-                    " |".repeat(11)
+                    " |".repeat(12)
                 );
             }
         };
         let quality = &measured.quality;
         write!(
             f,
-            "| {} | {} | {:.2} | {:.2} | {} | {:.2} | {:.2} | {:.3} | {} | {} | {:.1} | {} | {} |",
+            "| {} | {} | {:.0} | {:.2} | {:.2} | {} | {:.2} | {:.2} | {:.3} | {} | {} | {:.1} | {} | {} |",
             self.engine,
             quality.paths.max,
+            quality.paths.rate_max,
             quality.paths.max_over_mean(),
             quality.paths.rate_max_over_mean,
             quality.shift.max,
