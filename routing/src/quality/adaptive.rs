@@ -8,11 +8,14 @@
 //! - *spread evenly*: each switch sends an equal share to each port. Packets of flows that may
 //!   arrive out of order come near to it;
 //! - *chosen badly*: every packet that may pass a link does. Exact: each link can have it.
+//!
+//! Loads are by rate, as those without choices are.
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
+use super::carry;
 use super::order::Hosts;
 use super::patterns;
 use crate::generate::rng::Rng;
@@ -27,7 +30,7 @@ pub const ADAPTIVE_SHIFTS: usize = 16;
 /// How often the paths of a shift are gone through to move some off the fullest links.
 const ROUNDS: usize = 12;
 
-/// Load on the fullest link, by the choices of switches.
+/// Load on the fullest link by rate, by the choices of switches.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct ByChoice {
     /// By the forwarding tables alone.
@@ -54,13 +57,13 @@ impl ByChoice {
 /// How well groups spread traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct AdaptiveQuality {
-    /// Flows on the fullest link in the worst shift.
+    /// Flows by rate on the fullest link in the worst shift.
     pub shift: ByChoice,
     /// How many shifts were tried.
     pub shifts: usize,
     /// How many there are.
     pub of: usize,
-    /// Pairs of hosts on the fullest link, all pairs at the same time.
+    /// Pairs of hosts by rate on the fullest link, all pairs at the same time.
     pub all_to_all: ByChoice,
 }
 
@@ -74,6 +77,7 @@ pub fn measure_adaptive(topology: &Topology, held: Held<'_>, seed: u64) -> Optio
         fabric: &fabric,
         held,
         hosts: &hosts,
+        slowness: carry::slowness(&fabric),
     };
     let all = hosts.all.len().saturating_sub(1);
     let distances = Rng::new(seed).sample(ADAPTIVE_SHIFTS, all);
@@ -95,6 +99,8 @@ struct Choices<'a> {
     fabric: &'a Fabric<'a>,
     held: Held<'a>,
     hosts: &'a Hosts,
+    /// See [`carry::slowness`].
+    slowness: Option<Vec<f64>>,
 }
 
 /// The switches that packets may pass, each with its ports, before the switch of the destination.
@@ -121,6 +127,19 @@ impl Search {
 }
 
 impl Choices<'_> {
+    /// A load on a channel, by rate.
+    fn by_rate(&self, channel: usize, load: f64) -> f64 {
+        let slowness = self.slowness.as_ref();
+        load * slowness.map_or(1.0, |slowness| slowness[channel])
+    }
+
+    /// The load of the fullest channel, by rate.
+    fn fullest<T: Copy + Into<f64>>(&self, loads: &[T]) -> f64 {
+        let loads = loads.iter().enumerate();
+        let by_rate = loads.map(|(channel, &load)| self.by_rate(channel, load.into()));
+        by_rate.fold(0.0, f64::max)
+    }
+
     /// All that packets to a LID at the switch `root` may pass from `starts` on. `None` where they
     /// may come back to a switch.
     fn ways(
@@ -212,10 +231,10 @@ impl Choices<'_> {
         }
         let (fixed, well) = self.fixed_and_well(&flows, &mut search)?;
         Some(ByChoice {
-            fixed: f64::from(fixed),
-            well: Some(f64::from(well)),
-            evenly: evenly.into_iter().fold(0.0, f64::max),
-            badly: f64::from(badly.into_iter().max().unwrap_or(0)),
+            fixed,
+            well: Some(well),
+            evenly: self.fullest(&evenly),
+            badly: self.fullest(&badly),
         })
     }
 
@@ -224,7 +243,7 @@ impl Choices<'_> {
         &self,
         flows: &[(usize, usize, Lid)],
         search: &mut Search,
-    ) -> Option<(u32, u32)> {
+    ) -> Option<(f64, f64)> {
         let mut load = vec![0u32; self.fabric.channels()];
         let mut paths: Vec<Vec<usize>> = Vec::with_capacity(flows.len());
         for &flow in flows {
@@ -232,25 +251,26 @@ impl Choices<'_> {
             path.iter().for_each(|&channel| load[channel] += 1);
             paths.push(path);
         }
-        let fullest = |load: &[u32]| load.iter().copied().max().unwrap_or(0);
-        let fixed = fullest(&load);
+        let fixed = self.fullest(&load);
         let mut least = fixed;
-        let mut costs = vec![(0u32, 0usize); self.fabric.switches + 1];
+        let mut costs = vec![(0f64, 0usize); self.fabric.switches + 1];
         for _ in 0..ROUNDS {
-            let most = fullest(&load);
+            let most = self.fullest(&load);
             least = least.min(most);
-            if most <= 1 {
+            if most <= 1.0 {
                 break;
             }
             let mut has_moved = false;
             for (&(from, root, lid), path) in flows.iter().zip(&mut paths) {
-                if !path.iter().any(|&channel| load[channel] == most) {
+                let is_most = |channel| self.by_rate(channel, f64::from(load[channel])) == most;
+                if !path.iter().any(|&channel| is_most(channel)) {
                     continue;
                 }
                 path.iter().for_each(|&channel| load[channel] -= 1);
                 let ways = self.ways([from], root, lid, search)?;
                 let other = self.emptiest(&ways, (from, root), &load, &mut costs);
-                if other.iter().all(|&channel| load[channel] + 1 < most) {
+                let with_flow = |channel| self.by_rate(channel, f64::from(load[channel] + 1));
+                if other.iter().all(|&channel| with_flow(channel) < most) {
                     has_moved = true;
                     *path = other;
                 }
@@ -260,7 +280,7 @@ impl Choices<'_> {
                 break;
             }
         }
-        Some((fixed, least.min(fullest(&load))))
+        Some((fixed, least.min(self.fullest(&load))))
     }
 
     fn fixed_path(&self, (from, root, lid): (usize, usize, Lid)) -> Vec<usize> {
@@ -279,24 +299,23 @@ impl Choices<'_> {
         path
     }
 
-    /// The path whose fullest link has the least load.
+    /// The path whose fullest link has the least load with one more flow.
     fn emptiest(
         &self,
         ways: &Ways,
         (from, root): (usize, usize),
         load: &[u32],
-        costs: &mut [(u32, usize)],
+        costs: &mut [(f64, usize)],
     ) -> Vec<usize> {
-        costs[root] = (0, 0);
+        costs[root] = (0.0, 0);
         for &(switch, ports) in &ways.switches {
             let by_port = ports.ports().map(|port| {
                 let channel = self.fabric.channel(switch, port.0);
-                (
-                    load[channel].max(costs[self.fabric.next(channel)].0),
-                    channel,
-                )
+                let here = self.by_rate(channel, f64::from(load[channel] + 1));
+                (here.max(costs[self.fabric.next(channel)].0), channel)
             });
-            costs[switch] = by_port.min().unwrap_or((u32::MAX - 1, usize::MAX));
+            let least = by_port.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            costs[switch] = least.unwrap_or((f64::INFINITY, usize::MAX));
         }
         let mut path = Vec::new();
         let mut at = from;
@@ -330,12 +349,11 @@ impl Choices<'_> {
         for part in parts? {
             all.add(&part);
         }
-        let most = |loads: &[f64]| loads.iter().copied().fold(0.0, f64::max);
         Some(ByChoice {
-            fixed: most(&all.fixed),
+            fixed: self.fullest(&all.fixed),
             well: None,
-            evenly: most(&all.evenly),
-            badly: most(&all.badly),
+            evenly: self.fullest(&all.evenly),
+            badly: self.fullest(&all.badly),
         })
     }
 

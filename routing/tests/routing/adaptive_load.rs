@@ -10,7 +10,10 @@ use proptest::prelude::*;
 use rsm_ids::{Lid, PortNum};
 use rsm_routing::adaptive::AdaptiveTables;
 use rsm_routing::engine::EngineKind;
-use rsm_routing::quality::{ADAPTIVE_SHIFTS, AdaptiveQuality, measure_adaptive, topological_order};
+use rsm_routing::generate::generate;
+use rsm_routing::quality::{
+    ADAPTIVE_SHIFTS, AdaptiveQuality, Settings, measure, measure_adaptive, topological_order,
+};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{Destination, SwitchIdx, Topology};
 use rsm_routing::verify::Held;
@@ -146,6 +149,25 @@ fn on_an_intact_tree_good_choices_share_no_link_and_bad_ones_fill_one() {
     // 4 hosts to 12 elsewhere, over 4 ports or all over one.
     assert!(is_near(measured.all_to_all.evenly, 12.0));
     assert_eq!(measured.all_to_all.badly, 48.0);
+}
+
+#[test]
+fn loads_are_by_the_rate_of_links() {
+    let netlist = generate("pgft:2;3,5;1,3;1,1,slow=50").unwrap();
+    let topology = Topology::from_netlist(&netlist).unwrap();
+    let routing = routed(EngineKind::FabricTree, &topology, None);
+    let groups = with_groups(&topology, &routing).tables;
+    let fabric = Fabric {
+        topology: &topology,
+        tables: &routing.tables,
+        groups: &groups,
+    };
+    let measured = fabric.measured();
+    let quality = measure(&topology, &routing.tables, &Settings::default());
+    assert_eq!(measured.all_to_all.fixed, quality.paths.rate_max);
+    assert_eq!((measured.shifts, quality.shift.phases), (14, 14));
+    assert_eq!(measured.shift.fixed.ceil(), f64::from(quality.shift.max));
+    assert!(measured.shift.well.unwrap() <= measured.shift.fixed);
 }
 
 #[test]
