@@ -162,6 +162,12 @@ impl Ranking {
         self.switches.iter().map(|&(guid, _)| guid).collect()
     }
 
+    /// Whether routes take the shortest paths of the order, up from where no way leads down. Those
+    /// of [`Nue`] do not: they follow the order, and are balanced over more paths.
+    pub fn has_shortest_routes(&self) -> bool {
+        !nue::depth_first::is_of(self)
+    }
+
     /// The ranking without intermediate results: tables come out the same, and take longer.
     pub fn unprepared(self) -> Ranking {
         Ranking {

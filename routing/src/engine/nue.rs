@@ -164,10 +164,12 @@ pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneL
 pub(super) fn in_order(topology: &Topology, options: &Options) -> Result<Routing, EngineError> {
     prepare::capacities(topology)?;
     let earlier = options.previous_ranking.as_ref();
-    prepare::in_pool(options, || {
-        let channels = Channels::of(topology);
-        by_switches(topology, &channels, earlier).routing
-    })
+    prepare::in_pool(options, || ordered(topology, earlier))
+}
+
+/// The same in the thread pool at hand.
+pub(super) fn ordered(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
+    by_switches(topology, &Channels::of(topology), earlier).routing
 }
 
 /// The routes by an order of the switches.
@@ -210,7 +212,7 @@ fn by_channels(topology: &Topology, channels: &Channels, order: &ChannelOrder) -
 }
 
 /// Columns to all switches on `vls` layers.
-pub(super) fn route(topology: &Topology, vls: u8) -> Vec<Vec<Column>> {
+fn route(topology: &Topology, vls: u8) -> Vec<Vec<Column>> {
     let channels = Channels::of(topology);
     let mut router = Router::new(topology, &channels);
     let mut columns = vec![Vec::new(); topology.switch_count()];

@@ -39,7 +39,10 @@ impl Bed {
             ..Options::default()
         };
         let routing = route(kind, &topology, &options, None).unwrap();
-        let orientation = Orientation::guessed(&topology);
+        let ranking = routing.ranking.as_ref();
+        let orientation = ranking
+            .and_then(|ranking| Orientation::of(&topology, ranking))
+            .unwrap_or_else(|| Orientation::guessed(&topology));
         let links = Dependencies::of(&topology, &routing.tables);
         Bed {
             follows: links.follows(|high, low| orientation.is_above(high, low)),

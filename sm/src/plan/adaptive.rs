@@ -7,7 +7,6 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid};
 use rsm_mad::wire::attr::{ArEntry, ArInfo, ArLidState, ArLinearForwardingTable, Capability};
 use rsm_routing::adaptive::{self, AdaptiveTable, AdaptiveTables, GroupIds, NO_GROUP, Request};
-use rsm_routing::engine::EngineKind;
 use rsm_routing::mcast::{Orientation, PortMask};
 use rsm_routing::tables::{Lft, NO_PATH, Tables};
 use rsm_routing::topology::Topology;
@@ -267,7 +266,7 @@ fn try_plan(
     let ranking = ranking.ok_or_else(|| {
         format!("the routes of {engine} follow no order of the switches; use fabric-tree or updn")
     })?;
-    if plan.routing.engine == EngineKind::Nue.name() {
+    if !ranking.has_shortest_routes() {
         let longer = "are not the shortest by their order of the switches";
         return Err(format!(
             "the routes of {engine} {longer}; use fabric-tree or updn"

@@ -175,12 +175,17 @@ fn route(
             }
             return routing(&columns.columns, reason, lanes);
         }
-        let columns = nue::route(topology, 1);
+        // Multicast trees follow the order of the switches, too, and so reach all members.
         let reason = format!(
             "{engine}: {name} with more broken than the engine can go around; until repair routed by \
              nue, on one lane"
         );
-        routing(&columns, reason, Lanes::default())
+        Routing {
+            engine,
+            reason,
+            coordinates: Some(coordinates.clone()),
+            ..nue::ordered(topology, options.previous_ranking.as_ref())
+        }
     })
 }
 

@@ -99,7 +99,7 @@ fn groups(
     ids: &GroupIds,
 ) -> anyhow::Result<AdaptivePlan> {
     let ranking = routing.ranking.as_ref();
-    let Some(ranking) = ranking.filter(|_| routing.engine != EngineKind::Nue.name()) else {
+    let Some(ranking) = ranking.filter(|ranking| ranking.has_shortest_routes()) else {
         anyhow::bail!(
             "{} does not take the shortest routes of an order of the switches, so that there are no \
              groups for it: expected --engine fabric-tree, updn or dnup with --adaptive",
