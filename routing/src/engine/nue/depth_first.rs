@@ -30,8 +30,8 @@ pub(super) fn is_kept(topology: &Topology, earlier: &Ranking) -> bool {
     is_of(earlier) && kept(topology, earlier).is_some()
 }
 
-/// The earlier order, if it is of this kind and has all switches of the fabric, else a new one. Each
-/// part of the fabric has one peak, so that every pair has an up*/down* path.
+/// The earlier order, if it is of this kind and has all switches of the fabric, else a new one.
+/// Each part of the fabric has one peak, so that every pair has an up*/down* path.
 pub(super) fn order(topology: &Topology, earlier: Option<&Ranking>) -> Order {
     let highest_first = earlier
         .filter(|earlier| is_of(earlier))
@@ -98,8 +98,8 @@ impl Search<'_> {
     }
 }
 
-/// The earlier order, in which a switch that has lost all neighbours above it comes behind the first
-/// of those below. `None` where a switch is new.
+/// The earlier order, in which a switch that has lost all neighbours above it comes behind the
+/// first of those below. `None` where a switch is new.
 fn kept(topology: &Topology, earlier: &Ranking) -> Option<Vec<SwitchIdx>> {
     let mut places = vec![None; topology.switch_count()];
     let mut listed = Vec::with_capacity(topology.switch_count());
