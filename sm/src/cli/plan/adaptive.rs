@@ -101,8 +101,8 @@ fn groups(
     let ranking = routing.ranking.as_ref();
     let Some(ranking) = ranking.filter(|ranking| ranking.has_shortest_routes()) else {
         anyhow::bail!(
-            "{} does not take the shortest routes of an order of the switches, so that there are no \
-             groups for it: expected --engine fabric-tree, updn or dnup with --adaptive",
+            "{} does not take the shortest routes of an order of the switches, so that there are \
+             no groups for it: expected --engine fabric-tree, updn or dnup with --adaptive",
             routing.engine
         );
     };
