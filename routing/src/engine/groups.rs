@@ -78,9 +78,9 @@ const SLOWEST: u64 = 16;
 /// Groups for the hosts of a fabric, one for each leaf: at each switch the ports of the shortest
 /// ways to the leaf, by the order of the routes.
 ///
-/// An entry has a group where its forwarding port is one of the group: at its own leaf, on detours
-/// and where routes take a longer way it keeps that port alone. LIDs of switches and aggregation
-/// nodes have no groups.
+/// An entry has a group where the order has a way to its leaf and its forwarding port is one of the
+/// group: at its own leaf, on detours and where routes take a longer way it keeps that port alone.
+/// LIDs of switches and aggregation nodes have no groups.
 ///
 /// # Errors
 /// See [`AdaptiveError`].
@@ -174,16 +174,18 @@ fn entries(
 ) -> Arc<[u16]> {
     let mut entries = vec![NO_GROUP; topology.top_lid().index() + 1];
     for (&leaf, &group) in leaves.iter().zip(groups) {
-        let hosts = topology.destinations_of(leaf).iter();
-        for lid in hosts
-            .filter(|end| end.kind.is_host())
-            .flat_map(|end| end.lids())
-            .filter(|lid| !in_order.contains(lid))
-        {
+        for lid in host_lids(topology, leaf).filter(|lid| !in_order.contains(lid)) {
             entries[lid.index()] = group;
         }
     }
     entries.into()
+}
+
+/// The LIDs of the hosts of a leaf.
+fn host_lids(topology: &Topology, leaf: SwitchIdx) -> impl Iterator<Item = Lid> + '_ {
+    let hosts = topology.destinations_of(leaf).iter();
+    let hosts = hosts.filter(|end| end.kind.is_host());
+    hosts.flat_map(|end| end.lids())
 }
 
 /// `entries`, or the same ones of the plan before.
@@ -216,7 +218,8 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn table(&self, switch: SwitchIdx, lft: &Lft) -> (AdaptiveTable, Count) {
-        let by_group = self.ports_by_group(switch);
+        let (by_group, detoured_leaves) = self.ports_by_group(switch);
+        let detoured = self.lids_of(&detoured_leaves);
         let mut table = AdaptiveTable::with_entries(self.common.clone());
         let mut is_used = vec![false; by_group.len()];
         let mut count = Count::default();
@@ -226,7 +229,8 @@ impl Planner<'_> {
             if group == NO_GROUP {
                 continue;
             }
-            if by_group[usize::from(group)].contains(PortNum(port)) {
+            let ports = by_group[usize::from(group)];
+            if ports.contains(PortNum(port)) && !detoured.contains(lid) {
                 is_used[usize::from(group)] = true;
                 count.free += 1;
             } else {
@@ -234,11 +238,7 @@ impl Planner<'_> {
                 fixed.push(Lid(lid as u16));
             }
         }
-        let own = self.topology.destinations_of(switch).iter();
-        let own = own
-            .filter(|end| end.kind.is_host())
-            .flat_map(|end| end.lids());
-        let own = own
+        let own = host_lids(self.topology, switch)
             .filter(|lid| self.common[lid.index()] != NO_GROUP)
             .count();
         // A switch has no ports to its own hosts in groups, so that they are all among `fixed`.
@@ -252,10 +252,31 @@ impl Planner<'_> {
         (table, count)
     }
 
-    /// By group: the ports that lead on to all of its leaves to which any do.
-    fn ports_by_group(&self, switch: SwitchIdx) -> Vec<PortMask> {
+    /// The LIDs of the hosts of some leaves.
+    fn lids_of(&self, leaves: &[SwitchIdx]) -> FixedBitSet {
+        let mut lids = FixedBitSet::new();
+        if !leaves.is_empty() {
+            lids.grow(self.common.len());
+        }
+        for lid in leaves
+            .iter()
+            .flat_map(|&leaf| host_lids(self.topology, leaf))
+        {
+            lids.insert(lid.index());
+        }
+        lids
+    }
+
+    /// By group: the ports that lead on to all of its leaves to which any do; and the leaves of
+    /// groups with ports to which no port leads by the order.
+    ///
+    /// Packets to such a leaf take a detour. Its port may be in the group because of another leaf
+    /// with the same group; then the other ports of the group lead packets off the detour, and
+    /// some back to this switch.
+    fn ports_by_group(&self, switch: SwitchIdx) -> (Vec<PortMask>, Vec<SwitchIdx>) {
         let last = self.groups.iter().copied().max().unwrap_or(NO_GROUP);
         let mut by_group: Vec<Option<PortMask>> = vec![None; usize::from(last) + 1];
+        let mut detoured: Vec<(usize, SwitchIdx)> = Vec::new();
         let links = Links::of(self.topology, self.neighbours, switch);
         for tile in self.tiles {
             let [below, above] = [&links.below, &links.above].map(|ways| {
@@ -275,16 +296,23 @@ impl Planner<'_> {
                 } else if taken[column] != UNREACHED {
                     links.nearest(&above, column, taken[column], |rows| rows.1)
                 } else {
+                    detoured.push((group, leaf));
                     continue;
                 };
                 let shared = by_group[group].get_or_insert(ports);
                 *shared = shared.intersection(ports);
             }
         }
-        by_group
+        let by_group: Vec<PortMask> = by_group
             .into_iter()
             .map(Option::unwrap_or_default)
-            .collect()
+            .collect();
+        let detoured = detoured
+            .into_iter()
+            .filter(|&(group, _)| !by_group[group].is_empty())
+            .map(|(_, leaf)| leaf)
+            .collect();
+        (by_group, detoured)
     }
 }
 

@@ -306,6 +306,31 @@ proptest! {
 }
 
 #[test]
+fn a_detour_to_one_of_two_leaves_that_share_a_group_keeps_its_port() {
+    // A tree of two pods, each of a leaf and two spines, with broken cables. Core 7 has no cable to
+    // the pod of leaf 3: it reaches that leaf through spine 2 and core 6. Spines 1 and 2 lead down
+    // to leaf 0, the other leaf of the group. Spine 1 has no way to leaf 3 but back.
+    let mut fabric = common::Fabric::new();
+    fabric.switches(8);
+    let pods = [(0, 1), (0, 2), (3, 4), (3, 5)];
+    let cores = [(1, 7), (2, 7), (2, 6), (4, 6), (5, 6)];
+    for (below, above) in [&pods[..], &cores].concat() {
+        fabric.link(below, above);
+    }
+    let [near, far] = [0, 3].map(|leaf| fabric.host(leaf));
+    let topology = fabric.build();
+    let routing = routed(EngineKind::FabricTree, &topology, None);
+    let one_beside_the_empty = [2; 8];
+    let none = GroupIds::default();
+    let groups = planned(&topology, &routing, &one_beside_the_empty, &none);
+    assert_eq!((groups.leaves, groups.groups), (2, 1));
+    assert_sound(&topology, &routing, &groups);
+    let core = &groups.tables.switches[7];
+    assert_eq!(core.ports(near).len(), 2);
+    assert_eq!(core.group_of(far), NO_GROUP);
+}
+
+#[test]
 fn at_leaves_of_a_tree_every_port_up_is_in_the_group() {
     let topology = pgft(&[3, 3, 2], &[1, 3, 2], &[1, 1, 2], 0);
     let routing = routed(EngineKind::FabricTree, &topology, None);
