@@ -303,6 +303,18 @@ proptest! {
             prop_assert!(capacity > 0 || table.is_empty());
         }
     }
+
+    #[test]
+    fn few_groups_of_random_graphs_stay_sound(
+        plan in random::any_graph(), is_tree in any::<bool>(),
+        capacities in proptest::collection::vec(0u16..5, 1..20)
+    ) {
+        let topology = plan.build();
+        let kind = if is_tree { EngineKind::FabricTree } else { EngineKind::UpDn };
+        let routing = routed(kind, &topology, None);
+        let groups = planned(&topology, &routing, &capacities, &GroupIds::default());
+        assert_sound(&topology, &routing, &groups);
+    }
 }
 
 #[test]
