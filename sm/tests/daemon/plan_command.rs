@@ -289,11 +289,21 @@ fn groups_for_adaptive_routing_are_planned_and_proved_without_a_switch() {
     let printed = text(&[fabric, "--adaptive", "--quality"]);
     assert!(printed.contains("32 groups for 32 leaves"), "{printed}");
     assert!(printed.contains("chosen badly"), "{printed}");
-    let refused = run(&["ring:6", "--engine", "minhop", "--adaptive"]);
-    let errors = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success());
-    assert!(
-        errors.contains("minhop follows no order of the switches"),
-        "{errors}"
-    );
+    for (fabric, engine, why) in [
+        (
+            "ring:6",
+            "minhop",
+            "minhop follows no order of the switches",
+        ),
+        (
+            "random:switches=60,degree=6,hosts=4",
+            "nue",
+            "nue takes longer routes than the shortest",
+        ),
+    ] {
+        let refused = run(&[fabric, "--engine", engine, "--adaptive"]);
+        let errors = String::from_utf8(refused.stderr).unwrap();
+        assert!(!refused.status.success());
+        assert!(errors.contains(why), "{errors}");
+    }
 }

@@ -98,14 +98,20 @@ fn groups(
     capacity: u16,
     ids: &GroupIds,
 ) -> anyhow::Result<AdaptivePlan> {
-    let ranking = routing.ranking.as_ref();
-    let Some(ranking) = ranking.filter(|ranking| ranking.has_shortest_routes()) else {
+    let expected = "expected --engine fabric-tree, updn or dnup with --adaptive";
+    let Some(ranking) = &routing.ranking else {
         anyhow::bail!(
-            "{} does not take the shortest routes of an order of the switches, so that there are \
-             no groups for it: expected --engine fabric-tree, updn or dnup with --adaptive",
+            "{} follows no order of the switches, so that there are no groups for it: {expected}",
             routing.engine
         );
     };
+    if !ranking.has_shortest_routes() {
+        anyhow::bail!(
+            "{} takes longer routes than the shortest by its order of the switches, so that there \
+             are no groups for it: {expected}",
+            routing.engine
+        );
+    }
     Ok(adaptive::plan(&Request {
         topology,
         tables: &routing.tables,
