@@ -6,6 +6,7 @@ use super::balance::{self, Balance, Guide, MAX_COLUMNS};
 use super::channels::Channels;
 use super::columns::{self, Column};
 use super::dependencies::{ChannelOrder, Tree, add_turns};
+use super::order::Order;
 use super::{Engine, EngineError, EngineOption, Options, Ranking, Routing, prepare, updn};
 use crate::lanes::{Lanes, ServiceLevels};
 use crate::tables::Tables;
@@ -135,16 +136,14 @@ pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneL
     let earlier = options.previous_ranking.as_ref();
     prepare::in_pool(options, || {
         let channels = Channels::of(topology);
-        let router = Router::new(topology, &channels);
-        let all: Vec<SwitchIdx> = topology.indices().collect();
-        let ordered = || Some(by_switches(topology, &channels, earlier));
-        if earlier.is_some_and(|earlier| depth_first::is_kept(topology, earlier)) {
+        if let Some(order) = depth_first::kept(topology, earlier) {
             return OneLane {
-                ordered: ordered(),
+                ordered: Some(by_switches(topology, &channels, &order, earlier)),
                 free: None,
             };
         }
-        let (order, refused) = router.order(&all);
+        let all: Vec<SwitchIdx> = topology.indices().collect();
+        let (order, refused) = Router::new(topology, &channels).order(&all);
         let free = || Some(by_channels(topology, &channels, &order));
         if refused == 0 {
             return OneLane {
@@ -152,6 +151,10 @@ pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneL
                 free: free(),
             };
         }
+        let ordered = || {
+            let order = depth_first::searched(topology);
+            Some(by_switches(topology, &channels, &order, earlier))
+        };
         let (ordered, free) = rayon::join(ordered, free);
         OneLane { ordered, free }
     })
@@ -169,18 +172,20 @@ pub(super) fn in_order(topology: &Topology, options: &Options) -> Result<Routing
 
 /// The same in the thread pool at hand.
 pub(super) fn ordered(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
-    by_switches(topology, &Channels::of(topology), earlier).routing
+    let order = depth_first::order(topology, earlier);
+    by_switches(topology, &Channels::of(topology), &order, earlier).routing
 }
 
-/// The routes by an order of the switches.
-fn by_switches(topology: &Topology, channels: &Channels, earlier: Option<&Ranking>) -> Found {
-    let order = depth_first::order(topology, earlier);
-    let found = by_channels(
-        topology,
-        channels,
-        &ChannelOrder::up_and_down(channels, &order),
-    );
-    let made = (&order, depth_first::MADE);
+/// The routes by an order of the switches, which follows the `earlier` one where it can.
+fn by_switches(
+    topology: &Topology,
+    channels: &Channels,
+    order: &Order,
+    earlier: Option<&Ranking>,
+) -> Found {
+    let up_and_down = ChannelOrder::up_and_down(channels, order);
+    let found = by_channels(topology, channels, &up_and_down);
+    let made = (order, depth_first::MADE);
     Found {
         routing: Routing {
             reason: format!(

@@ -129,8 +129,7 @@ impl Search {
 impl Choices<'_> {
     /// A load on a channel, by rate.
     fn by_rate(&self, channel: usize, load: f64) -> f64 {
-        let slowness = self.slowness.as_ref();
-        load * slowness.map_or(1.0, |slowness| slowness[channel])
+        carry::by_rate(self.slowness.as_deref(), channel, load)
     }
 
     /// The load of the fullest channel, by rate.

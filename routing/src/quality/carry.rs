@@ -45,6 +45,11 @@ pub(super) fn slowness(fabric: &Fabric<'_>) -> Option<Vec<f64>> {
     Some(slowness)
 }
 
+/// A load on a channel by rate, with the [`slowness`] of channels.
+pub(super) fn by_rate(slowness: Option<&[f64]>, channel: usize, load: f64) -> f64 {
+    load * slowness.map_or(1.0, |slowness| slowness[channel])
+}
+
 /// How many times slower than the `fastest` link a link of `rate` is. A rate is at least 1.
 pub(super) fn times_slower(fastest: u32, rate: u32) -> f64 {
     f64::from(fastest) / f64::from(rate.max(1))
@@ -116,8 +121,7 @@ impl<'a> Phase<'a> {
                 let at = usize::from(flow.at);
                 let channel = fabric.channel(at, rows[at].entry(Lid(flow.lid)));
                 self.load[channel] += 1;
-                let times_slower = slowness.map_or(1.0, |slowness| slowness[channel]);
-                let load = f64::from(self.load[channel]) * times_slower;
+                let load = by_rate(*slowness, channel, f64::from(self.load[channel]));
                 self.fullest = self.fullest.max(load);
                 // Fewer switches than LIDs.
                 let next = fabric.next(channel) as u16;

@@ -15,8 +15,8 @@
 //! - [`Quality::bisection`], effective bisection bandwidth: that of pairs of two random halves.
 //!
 //! Loads of patterns, [`Quality::all_to_all`] and the bisection are *by rate*: a flow on a slower
-//! link counts as often as the fastest link between two switches is faster, for the link's rate is
-//! what its flows share. On a fabric with one rate they are numbers of flows.
+//! link counts as often as the fastest link between two switches is faster, because flows share the
+//! rate of their link. Where all links have the same rate, these loads are numbers of flows.
 //!
 //! Results are functions of the arguments; the number of threads does not affect them.
 

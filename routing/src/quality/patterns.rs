@@ -128,7 +128,8 @@ pub(super) fn bisections(carrier: &Carrier<'_>, seed: u64) -> Bisection {
     }
 }
 
-/// By seed, the mean share of its fullest link that a flow gets, by rate, when two random halves exchange.
+/// By seed, the mean share of its fullest link that a flow gets, by rate, when two random halves
+/// exchange.
 pub(super) fn bandwidths(carrier: &Carrier<'_>, seeds: &[u64]) -> Vec<f64> {
     let hosts = carrier.hosts.all.len();
     let orders: Vec<Vec<usize>> = seeds.iter().map(|&seed| permutation(hosts, seed)).collect();

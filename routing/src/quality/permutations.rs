@@ -6,7 +6,7 @@
 use crate::tables::BLOCK_LIDS;
 use crate::verify::fabric::Blocks;
 
-use super::carry::Carrier;
+use super::carry::{self, Carrier};
 
 /// Phases that a thread follows together: gathering the table entries for them is then a small part
 /// of the work.
@@ -156,8 +156,7 @@ impl<'a> Load<'a> {
 
     /// Flows on a link, by rate.
     fn by_rate(&self, channel: usize) -> f64 {
-        let times_slower = self.slowness.map_or(1.0, |slowness| slowness[channel]);
-        f64::from(self.by_channel[channel]) * times_slower
+        carry::by_rate(self.slowness, channel, f64::from(self.by_channel[channel]))
     }
 
     /// Flows on the fullest link, by rate.

@@ -195,10 +195,11 @@ fn diff_switch(
         .saturating_add(last)
         .min(LAST_MULTICAST.0));
     let needed = table.top().map_or(mft_image::NOTHING, end_of_block);
-    let has_entries = record.mft.touched().next().is_some();
     let (in_effect, top) = match extent(node, record) {
         // A subnet that no port has joined needs no limit, however often a manager starts.
-        Extent::Everything if plan_top.is_none() && !has_entries => return change,
+        Extent::Everything if plan_top.is_none() && record.mft.touched().next().is_none() => {
+            return change;
+        }
         Extent::Nothing => (mft_image::NOTHING, needed),
         Extent::UpTo(top) => (top, needed.max(top)),
         Extent::Everything => (LAST_MULTICAST, plan_top.map_or(needed, end_of_block)),

@@ -25,8 +25,8 @@ pub fn lid_of(
     ends.are_joined(inventory, stays).then_some(ends.lid)
 }
 
-/// What is known of the ways of a push's SMPs by LID, as the tables of switches are now: its Sets
-/// change few of them at a time, and there are hundreds to each switch.
+/// The ways by LID that a push has followed for its Sets, as the tables of switches are now: a
+/// switch gets hundreds of Sets, and each changes few ways.
 #[derive(Default, Debug)]
 pub struct KnownWays {
     /// The LID of the manager's port.

@@ -25,24 +25,25 @@ pub(in super::super) fn is_of(ranking: &Ranking) -> bool {
     ranking.reason == MADE
 }
 
-/// Whether [`order`] keeps an earlier ranking.
-pub(super) fn is_kept(topology: &Topology, earlier: &Ranking) -> bool {
-    is_of(earlier) && kept(topology, earlier).is_some()
-}
-
 /// The earlier order, if it is of this kind and has all switches of the fabric, else a new one.
 /// Each part of the fabric has one peak, so that every pair has an up*/down* path.
 pub(super) fn order(topology: &Topology, earlier: Option<&Ranking>) -> Order {
-    let highest_first = earlier
-        .filter(|earlier| is_of(earlier))
-        .and_then(|earlier| kept(topology, earlier));
-    let highest_first = highest_first.unwrap_or_else(|| searched(topology));
+    kept(topology, earlier).unwrap_or_else(|| searched(topology))
+}
+
+/// The same; `None` where it would be a new one.
+pub(super) fn kept(topology: &Topology, earlier: Option<&Ranking>) -> Option<Order> {
+    let earlier = earlier.filter(|earlier| is_of(earlier))?;
+    Some(listed(topology, mended(topology, earlier)?))
+}
+
+fn listed(topology: &Topology, highest_first: Vec<SwitchIdx>) -> Order {
     Order::listed(highest_first, vec![0; topology.switch_count()])
 }
 
 /// Depth first, each time on to the neighbour that most switches of the order are next to, so that
 /// few switches have a single neighbour above.
-fn searched(topology: &Topology) -> Vec<SwitchIdx> {
+pub(super) fn searched(topology: &Topology) -> Order {
     let mut search = Search {
         topology,
         is_placed: vec![false; topology.switch_count()],
@@ -67,7 +68,7 @@ fn searched(topology: &Topology) -> Vec<SwitchIdx> {
             }
         }
     }
-    search.highest_first
+    listed(topology, search.highest_first)
 }
 
 struct Search<'a> {
@@ -100,7 +101,7 @@ impl Search<'_> {
 
 /// The earlier order, in which a switch that has lost all neighbours above it comes behind the
 /// first of those below. `None` where a switch is new.
-fn kept(topology: &Topology, earlier: &Ranking) -> Option<Vec<SwitchIdx>> {
+fn mended(topology: &Topology, earlier: &Ranking) -> Option<Vec<SwitchIdx>> {
     let mut places = vec![None; topology.switch_count()];
     let mut listed = Vec::with_capacity(topology.switch_count());
     for (place, (guid, _)) in earlier.switches.iter().enumerate() {
