@@ -32,7 +32,6 @@ use super::stage::Stage;
 use super::{Core, SavedCoreState};
 use crate::alias_guids::AliasGuids;
 use crate::diff::{Looked, LookedMulticast, Reregister};
-use crate::fabric::{Delta, Fabric};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::Health;
 use crate::plan::lids::{Apart, Claim, Claims};
@@ -261,7 +260,7 @@ impl Core {
                 self.end_epoch_check();
                 if matches!(self.epoch.holding, Holding::Claimed(_)) {
                     if let Some(state) = state.filter(|_| self.role != Role::Master) {
-                        self.adopt(*state, now);
+                        self.adopt(*state);
                     }
                     self.go_on_without(None, now);
                 } else if matches!(self.epoch.holding, Holding::Without(_)) {
@@ -315,7 +314,7 @@ impl Core {
                 self.join_overlay(&state.overlay, now);
             }
             (Some(state), _) => {
-                self.adopt(*state, now);
+                self.adopt(*state);
                 if self.role == Role::Discovering && self.look_behind_guarded_ports() {
                     self.drop_stage();
                 }
@@ -460,7 +459,7 @@ impl Core {
     }
 
     /// Continues with the state of the master before, in place of this machine's.
-    fn adopt(&mut self, state: SavedCoreState, now: Time) {
+    fn adopt(&mut self, state: SavedCoreState) {
         self.claims = state.claims;
         self.positions = state.positions;
         if self.gpus != state.gpus {
@@ -493,10 +492,7 @@ impl Core {
         self.looked_multicast = LookedMulticast::default();
         self.tables_decided = Mark::default();
         // Parts that this manager has met are no missing ones.
-        let mut expected = state.cabling.recalled();
-        let nothing = Fabric::default();
-        let met = Delta::between(&nothing, &self.fabric);
-        expected.update(&met, &nothing, &self.fabric, now);
+        let expected = state.cabling.missing_from(&self.fabric);
         self.missing = expected.findings(&self.fabric);
         self.expected = Arc::new(expected);
         self.kept_cabling = state.cabling;

@@ -7,7 +7,10 @@
 //! gone for good.
 
 mod missing;
+#[cfg(test)]
+mod tests;
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -128,18 +131,7 @@ impl Cabling {
     /// The ports of a node that have a cable, or are missing theirs.
     pub fn cables_of(&self, guid: Guid) -> BTreeMap<PortKey, LostPort> {
         let node = self.fabric.node_of(guid);
-        let cables = node.into_iter().flat_map(|node| {
-            node.cables().map(|(here, peer)| {
-                let port = LostPort {
-                    peer,
-                    at: LostAt::Unknown,
-                    state: node.ports[here.port.index()].state(),
-                    moved: None,
-                };
-                (here, port)
-            })
-        });
-        let mut cables: BTreeMap<PortKey, LostPort> = cables.collect();
+        let mut cables: BTreeMap<PortKey, LostPort> = node.into_iter().flat_map(cables_of).collect();
         cables.extend(self.missing.ports_of(guid).map(|(key, &port)| (key, port)));
         cables
     }
@@ -165,22 +157,98 @@ impl Cabling {
                 expected.lose_port(key, port);
             }
         }
-        // Times of the run that ended have no meaning in the next one.
-        let forget = |at: &mut LostAt| {
-            if let LostAt::Run(_) = at {
-                *at = LostAt::Unknown;
-            }
-        };
-        expected
-            .ports
-            .values_mut()
-            .for_each(|port| forget(&mut port.at));
-        expected
-            .nodes
-            .values_mut()
-            .for_each(|node| forget(&mut node.at));
+        expected.forget_times();
         expected
     }
+
+    /// The parts of it that `present` lacks: what an update of all of it [as
+    /// missing](Cabling::recalled) by all of `present` leaves, without the search trees of a whole
+    /// fabric.
+    pub fn missing_from(&self, present: &Fabric) -> Expected {
+        let mut expected = Expected::default();
+        let cabled = Cabled::of(present);
+        let lost = |here, peer| {
+            let is_moved = || cabled.is_host_port(peer) && self.peer_of(peer) == Some(here);
+            !cabled.has(here) && !is_moved()
+        };
+        for node in self.fabric.nodes() {
+            let there = present.node_of(node.guid);
+            if there.is_none() && self.missing.node(node.guid).is_none() {
+                expected.lose_node(node.guid, LostNode::of(node, LostAt::Unknown));
+            }
+            for (here, port) in cables_of(node) {
+                if self.missing.port(here).is_none() && lost(here, port.peer) {
+                    expected.lose_port(here, port);
+                }
+            }
+        }
+        let nodes = self.missing.nodes();
+        for (guid, node) in nodes.filter(|&(guid, _)| present.find(guid).is_none()) {
+            expected.lose_node(guid, node.clone());
+        }
+        let ports = self.missing.ports();
+        for (here, port) in ports.filter(|(here, port)| lost(*here, port.peer)) {
+            expected.lose_port(here, *port);
+        }
+        expected.forget_times();
+        expected
+    }
+
+    /// The other end of the cable that a port has, or is missing.
+    fn peer_of(&self, key: PortKey) -> Option<PortKey> {
+        let missing = self.missing.port(key).map(|port| port.peer);
+        missing.or_else(|| shown_at(&self.fabric, key))
+    }
+}
+
+/// The ports at the ends of the cables of a fabric: of a cable counts what its lower end shows.
+struct Cabled<'a> {
+    fabric: &'a Fabric,
+    /// Ends that do not show it themselves, because they or their nodes did not answer.
+    silent: LazyCell<BTreeSet<PortKey>, Box<dyn FnOnce() -> BTreeSet<PortKey> + 'a>>,
+}
+
+impl<'a> Cabled<'a> {
+    fn of(fabric: &'a Fabric) -> Cabled<'a> {
+        let silent = move || {
+            let cables = fabric.nodes().flat_map(Node::first_ends);
+            let one_sided = cables.filter(|&(here, there)| shown_at(fabric, there) != Some(here));
+            one_sided.map(|(_, there)| there).collect()
+        };
+        Cabled {
+            fabric,
+            silent: LazyCell::new(Box::new(silent)),
+        }
+    }
+
+    fn has(&self, port: PortKey) -> bool {
+        let peer = shown_at(self.fabric, port);
+        peer.is_some_and(|peer| port <= peer || shown_at(self.fabric, peer) == Some(port))
+            || self.silent.contains(&port)
+    }
+
+    fn is_host_port(&self, port: PortKey) -> bool {
+        let node = self.fabric.node_of(port.node);
+        node.is_none_or(|node| node.kind() != NodeType::Switch) && self.has(port)
+    }
+}
+
+/// The other end of its cable, as a port shows it.
+fn shown_at(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
+    fabric.port(fabric.find_port(port)?).peer
+}
+
+/// The cabled ports of a node.
+fn cables_of(node: &Node) -> impl Iterator<Item = (PortKey, LostPort)> {
+    node.cables().map(|(here, peer)| {
+        let port = LostPort {
+            peer,
+            at: LostAt::Unknown,
+            state: node.ports[here.port.index()].state(),
+            moved: None,
+        };
+        (here, port)
+    })
 }
 
 impl LostNode {
@@ -208,6 +276,17 @@ fn ports_of(node: Guid) -> RangeInclusive<PortKey> {
 }
 
 impl Expected {
+    /// Forgets the times of this run, which have no meaning in the next one.
+    fn forget_times(&mut self) {
+        let ports = self.ports.values_mut().map(|port| &mut port.at);
+        let nodes = self.nodes.values_mut().map(|node| &mut node.at);
+        for at in ports.chain(nodes) {
+            if let LostAt::Run(_) = at {
+                *at = LostAt::Unknown;
+            }
+        }
+    }
+
     /// Whether nothing is missing.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty() && self.nodes.is_empty() && self.dropped == 0
