@@ -78,6 +78,16 @@ pub struct Proof<'a> {
     pub dependencies: Option<Dependencies<'a>>,
 }
 
+impl Proof<'_> {
+    /// Why all entries were looked at; `None` if the changed ones sufficed.
+    pub(super) fn why_whole(&self) -> Option<String> {
+        match &self.proved {
+            Proved::Whole { why } => Some(why.clone()),
+            Proved::Changes { .. } => None,
+        }
+    }
+}
+
 /// Proves the tables of `routing`, on the lanes that they need: by the difference from the plan
 /// before if that is conclusive, else as a whole. `orientation` is the up*/down* order of the
 /// routes.

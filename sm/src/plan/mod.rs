@@ -337,22 +337,38 @@ fn try_engine(
     let damped_too = with_damped_links(job, &lids, &topology)?;
     let links = damped_too.as_ref().unwrap_or(&topology);
     let orientation = multicast::orientation(&topology, &routing);
-    let proof = proof_of(job, &topology, &routing, &orientation, &mut whole)?;
-    let follows_ranking = proof.follows;
-    let orders = if follows_ranking {
-        interim_orders(job, &topology, &routing, &orientation)
-    } else {
-        transition::Orders::default()
+    let ways = transition::Ways::of(job, &topology, &routing);
+    let route = |follows_ranking| {
+        let orders = match follows_ranking {
+            true => interim_orders(job, &topology, &routing, &orientation),
+            false => transition::Orders::default(),
+        };
+        transition::route(
+            &job.fabric,
+            (&topology, links),
+            (&job.hardware, &held),
+            &routing.tables,
+            &orders,
+            &ways,
+            &link_ports,
+        )
     };
-    let route = transition::route(
-        &job.fabric,
-        (&topology, links),
-        (&job.hardware, &held),
-        &routing.tables,
-        &orders,
-        &transition::Ways::of(job, &topology, &routing),
-        &link_ports,
+    // Beside each other, on the assumption that the routes follow an order if those in force do.
+    let assumed = job
+        .previous
+        .as_ref()
+        .is_none_or(|plan| plan.follows_ranking);
+    let (proof, route_assumed) = rayon::join(
+        || proof_of(job, &topology, &routing, &orientation),
+        || route(assumed),
     );
+    let proof = proof?;
+    whole.extend(proof.why_whole().map(|why| Whole::new(Step::Proof, why)));
+    let follows_ranking = proof.follows;
+    let route = match follows_ranking == assumed {
+        true => route_assumed,
+        false => route(follows_ranking),
+    };
     whole.extend(route.whole.map(|why| Whole::new(Step::Interim, why)));
     let partitions = partitions_of(job, &policy_change, &mut whole);
     let mut findings = findings_of(job, &lids, &partitions, &topology, &proof.report);
@@ -541,17 +557,13 @@ fn proof_of<'a>(
     topology: &'a Topology,
     routing: &Routing,
     orientation: &Orientation,
-    whole: &mut Vec<Whole>,
 ) -> Result<Proof<'a>, Refusal> {
     let previous = job.previous.as_deref();
     let mut proof = lint::prove(topology, routing, orientation, &job.policy, previous);
-    if let Some(refusal) = proof.refusal.take() {
-        return Err(refusal);
+    match proof.refusal.take() {
+        Some(refusal) => Err(refusal),
+        None => Ok(proof),
     }
-    if let Proved::Whole { why } = &proof.proved {
-        whole.push(Whole::new(Step::Proof, why.clone()));
-    }
-    Ok(proof)
 }
 
 /// The finding about the engine in the place of the first one, which has no routes because of
