@@ -108,8 +108,8 @@ struct Flight {
 ///
 /// The owner calls [`Collector::poll_transmit`] until there is nothing more to send, then waits for
 /// datagrams ([`Collector::handle`]) or [`Collector::next_deadline`], whichever comes first.
-/// [`Collector::follow`] tells it of each new snapshot of the subnet. It has a record for each end
-/// port of the fabric and for each port of a switch, and forgets those that leave.
+/// [`Collector::follow`] tells it of each new snapshot of the subnet. While it reads, it has a record
+/// for each end port of the fabric and for each port of a switch; it forgets those that leave.
 #[derive(Clone, Default)]
 pub struct Collector {
     config: CountersConfig,
@@ -183,6 +183,11 @@ impl Collector {
         self.deadlines.clear();
         self.queue.clear();
         let is_collecting = self.is_collecting();
+        if is_collecting {
+            let fabric = self.fabric.clone();
+            fabric.nodes().for_each(|node| self.follow_node(node, now));
+            self.queue.clear();
+        }
         for (key, agent) in &mut self.agents {
             agent.due = is_collecting.then(|| agent.wants().max(now + phase(*key)));
             self.queue.extend(agent.due.map(|due| (due, *key)));
@@ -204,12 +209,15 @@ impl Collector {
         };
         let fitting: BTreeSet<PortKey> = keys.iter().copied().filter(|&key| stays(key)).collect();
         self.forget(node.guid, |key| !fitting.contains(&key));
+        // The records of a large fabric take memory, which readings alone are worth.
+        let is_collecting = self.is_collecting();
         for key in keys {
             match self.agents.get_mut(&key) {
                 Some(agent) => agent.follow(node),
+                None if !is_collecting => {}
                 None => {
                     let mut agent = Agent::new(node, key, now + phase(key));
-                    agent.due = self.is_collecting().then(|| agent.wants());
+                    agent.due = Some(agent.wants());
                     self.queue.extend(agent.due.map(|due| (due, key)));
                     self.agents.insert(key, agent);
                 }

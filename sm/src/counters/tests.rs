@@ -524,6 +524,41 @@ fn standby_sends_nothing_and_keeps_the_last_readings() {
     assert!(bench.sent.len() > sent);
 }
 
+#[test]
+fn records_are_made_when_reading_begins() {
+    let mut bench = Bench::new(&modern());
+    bench.run(MINUTE);
+    let all = bench.snapshot().stats.agents;
+    let read = bench.snapshot().ports(None).count();
+    assert!(all > 0 && read > 0);
+    let off = CountersConfig {
+        enabled: false,
+        ..CountersConfig::default()
+    };
+    let mut bench = Bench::with(off, &modern());
+    bench.run(MINUTE);
+    assert_eq!((bench.sent.len(), bench.snapshot().stats.agents), (0, 0));
+    // Nor while another manager is master.
+    bench.snapshot.role = Role::NotActive;
+    bench.follow();
+    bench
+        .collector
+        .configure(CountersConfig::default(), bench.now);
+    bench.run(MINUTE);
+    assert_eq!((bench.sent.len(), bench.snapshot().stats.agents), (0, 0));
+    bench.snapshot.role = Role::Master;
+    bench.follow();
+    bench.run(MINUTE * 10);
+    assert_eq!(bench.snapshot().stats.agents, all);
+    assert_eq!(bench.snapshot().ports(None).count(), read);
+    assert!(
+        bench
+            .snapshot()
+            .ports(None)
+            .all(|port| port.reading.at().is_some())
+    );
+}
+
 /// The fabric, with another end of the cable at a port.
 fn with_peer(fabric: &Fabric, at: PortKey, peer: Option<PortKey>) -> Arc<Fabric> {
     let mut fabric = Fabric::clone(fabric);

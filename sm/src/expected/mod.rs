@@ -131,7 +131,8 @@ impl Cabling {
     /// The ports of a node that have a cable, or are missing theirs.
     pub fn cables_of(&self, guid: Guid) -> BTreeMap<PortKey, LostPort> {
         let node = self.fabric.node_of(guid);
-        let mut cables: BTreeMap<PortKey, LostPort> = node.into_iter().flat_map(cables_of).collect();
+        let mut cables: BTreeMap<PortKey, LostPort> =
+            node.into_iter().flat_map(cables_of).collect();
         cables.extend(self.missing.ports_of(guid).map(|(key, &port)| (key, port)));
         cables
     }

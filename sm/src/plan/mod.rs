@@ -353,22 +353,23 @@ fn try_engine(
             &link_ports,
         )
     };
-    // Beside each other, on the assumption that the routes follow an order if those in force do.
-    let assumed = job
-        .previous
-        .as_ref()
-        .is_none_or(|plan| plan.follows_ranking);
-    let (proof, route_assumed) = rayon::join(
-        || proof_of(job, &topology, &routing, &orientation),
-        || route(assumed),
-    );
+    let prove = || proof_of(job, &topology, &routing, &orientation);
+    // Beside each other, on the assumption that the routes follow an order if those in force do. A
+    // first plan, of which both take all processors and much memory, has them one after the other.
+    let assumed = job.previous.as_ref().map(|plan| plan.follows_ranking);
+    let (proof, route_assumed) = match assumed {
+        Some(assumed) => {
+            let (proof, route) = rayon::join(prove, || route(assumed));
+            (proof, Some(route))
+        }
+        None => (prove(), None),
+    };
     let proof = proof?;
     whole.extend(proof.why_whole().map(|why| Whole::new(Step::Proof, why)));
     let follows_ranking = proof.follows;
-    let route = match follows_ranking == assumed {
-        true => route_assumed,
-        false => route(follows_ranking),
-    };
+    let route = route_assumed
+        .filter(|_| assumed == Some(follows_ranking))
+        .unwrap_or_else(|| route(follows_ranking));
     whole.extend(route.whole.map(|why| Whole::new(Step::Interim, why)));
     let partitions = partitions_of(job, &policy_change, &mut whole);
     let mut findings = findings_of(job, &lids, &partitions, &topology, &proof.report);

@@ -60,6 +60,9 @@ pub struct Push {
     moves_own_lid: bool,
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
+    /// The M_Keys that switches get by PortInfo of port 0. Each block of a table asks for them, and
+    /// a bring-up has a hundred times as many ports.
+    switch_keys: BTreeMap<Guid, u64>,
     multicast: MulticastPush,
     adaptive: AdaptivePush,
     /// Blocks of managed attributes to write, by port.
@@ -150,6 +153,7 @@ impl Push {
             vport_limits: managed::vport_limits(&changes.managed),
             managed: changes.managed,
             managed_queued: BTreeSet::new(),
+            switch_keys: BTreeMap::new(),
             vports: changes
                 .vports
                 .into_iter()
@@ -172,6 +176,13 @@ impl Push {
             doubted: false,
             known_ways: KnownWays::default(),
         };
+        let zeros = push
+            .ports
+            .iter()
+            .filter(|(key, _)| key.port == PortNum::ZERO);
+        push.switch_keys = zeros
+            .filter_map(|(key, port)| Some((key.node, port.m_key()?)))
+            .collect();
         push.awaited = links::awaited(&push.plan, inventory);
         push.start_phases();
         push.advance(inventory);

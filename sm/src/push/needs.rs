@@ -205,11 +205,13 @@ impl Push {
             Need::ResetShows => switch.is_none_or(SwitchPush::shows_reset),
             Need::TablesBelowTop => switch.is_none_or(SwitchPush::holds_tables_below_top),
             Need::KeyChange => {
-                let planned = self.ports.get(&zero).and_then(PortPush::m_key);
+                let Some(&planned) = self.switch_keys.get(&at.node) else {
+                    return true;
+                };
                 let held = inventory.port(zero).and_then(|port| port.info.as_ref());
                 let held = held.map_or(0, PortInfo::m_key);
                 // Without a key it accepts any, before the change and after.
-                held == 0 || planned.is_none_or(|key| key == held) || !awaits_info(zero)
+                held == 0 || planned == held || !awaits_info(zero)
             }
             Need::SwitchInfo => switch.is_none_or(SwitchPush::is_info_held),
             Need::Programmed => switch.is_none_or(SwitchPush::is_programmed),
