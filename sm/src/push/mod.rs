@@ -60,8 +60,8 @@ pub struct Push {
     moves_own_lid: bool,
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
-    /// The M_Keys that switches get by PortInfo of port 0. Each block of a table asks for them, and
-    /// a bring-up has a hundred times as many ports.
+    /// The M_Keys of switches that get another one than they hold. Each block of a table asks for
+    /// them, and a bring-up has a hundred times as many ports.
     switch_keys: BTreeMap<Guid, u64>,
     multicast: MulticastPush,
     adaptive: AdaptivePush,
@@ -176,13 +176,7 @@ impl Push {
             doubted: false,
             known_ways: KnownWays::default(),
         };
-        let zeros = push
-            .ports
-            .iter()
-            .filter(|(key, _)| key.port == PortNum::ZERO);
-        push.switch_keys = zeros
-            .filter_map(|(key, port)| Some((key.node, port.m_key()?)))
-            .collect();
+        push.switch_keys = push.changing_keys(inventory);
         push.awaited = links::awaited(&push.plan, inventory);
         push.start_phases();
         push.advance(inventory);
@@ -200,6 +194,18 @@ impl Push {
         push.ready
             .extend(changes.disable.into_iter().map(Task::Disable));
         push
+    }
+
+    /// The planned M_Keys of the switches that hold others.
+    fn changing_keys(&self, inventory: &Inventory) -> BTreeMap<Guid, u64> {
+        let zeros = self.ports.iter();
+        let zeros = zeros.filter(|(key, _)| key.port == PortNum::ZERO);
+        let changing = zeros.filter_map(|(&key, port)| {
+            let info = inventory.port(key)?.info.as_ref()?;
+            let planned = port.m_key()?;
+            (planned != info.m_key()).then_some((key.node, planned))
+        });
+        changing.collect()
     }
 
     /// Sends no more Sets; [`Push::is_done`] once those on their way are answered.
