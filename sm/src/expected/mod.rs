@@ -162,9 +162,8 @@ impl Cabling {
         expected
     }
 
-    /// The parts of it that `present` lacks: what an update of all of it [as
-    /// missing](Cabling::recalled) by all of `present` leaves, without the search trees of a whole
-    /// fabric.
+    /// The parts of it that `present` lacks: the same as [all of it](Cabling::recalled) updated by
+    /// all of `present`, without the search trees of a whole fabric.
     pub fn missing_from(&self, present: &Fabric) -> Expected {
         let mut expected = Expected::default();
         let cabled = Cabled::of(present);
