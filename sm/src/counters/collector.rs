@@ -179,15 +179,14 @@ impl Collector {
         if was_collecting == self.is_collecting() {
             return;
         }
-        self.flights.clear();
-        self.deadlines.clear();
-        self.queue.clear();
         let is_collecting = self.is_collecting();
         if is_collecting {
             let fabric = self.fabric.clone();
             fabric.nodes().for_each(|node| self.follow_node(node, now));
-            self.queue.clear();
         }
+        self.flights.clear();
+        self.deadlines.clear();
+        self.queue.clear();
         for (key, agent) in &mut self.agents {
             agent.due = is_collecting.then(|| agent.wants().max(now + phase(*key)));
             self.queue.extend(agent.due.map(|due| (due, *key)));

@@ -10,7 +10,7 @@ mod missing;
 #[cfg(test)]
 mod tests;
 
-use std::cell::LazyCell;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl Cabling {
     pub fn cables_of(&self, guid: Guid) -> BTreeMap<PortKey, LostPort> {
         let node = self.fabric.node_of(guid);
         let mut cables: BTreeMap<PortKey, LostPort> =
-            node.into_iter().flat_map(cables_of).collect();
+            node.into_iter().flat_map(cabled_ports).collect();
         cables.extend(self.missing.ports_of(guid).map(|(key, &port)| (key, port)));
         cables
     }
@@ -176,7 +176,7 @@ impl Cabling {
             if there.is_none() && self.missing.node(node.guid).is_none() {
                 expected.lose_node(node.guid, LostNode::of(node, LostAt::Unknown));
             }
-            for (here, port) in cables_of(node) {
+            for (here, port) in cabled_ports(node) {
                 if self.missing.port(here).is_none() && lost(here, port.peer) {
                     expected.lose_port(here, port);
                 }
@@ -204,27 +204,32 @@ impl Cabling {
 /// The ports at the ends of the cables of a fabric: of a cable counts what its lower end shows.
 struct Cabled<'a> {
     fabric: &'a Fabric,
-    /// Ends that do not show it themselves, because they or their nodes did not answer.
-    silent: LazyCell<BTreeSet<PortKey>, Box<dyn FnOnce() -> BTreeSet<PortKey> + 'a>>,
+    /// See [`Cabled::silent`], which costs a look at every cable.
+    silent: OnceCell<BTreeSet<PortKey>>,
 }
 
 impl<'a> Cabled<'a> {
     fn of(fabric: &'a Fabric) -> Cabled<'a> {
-        let silent = move || {
-            let cables = fabric.nodes().flat_map(Node::first_ends);
-            let one_sided = cables.filter(|&(here, there)| shown_at(fabric, there) != Some(here));
-            one_sided.map(|(_, there)| there).collect()
-        };
         Cabled {
             fabric,
-            silent: LazyCell::new(Box::new(silent)),
+            silent: OnceCell::new(),
         }
+    }
+
+    /// Ends that do not show their cable, because they or their nodes did not answer.
+    fn silent(&self) -> &BTreeSet<PortKey> {
+        self.silent.get_or_init(|| {
+            let cables = self.fabric.nodes().flat_map(Node::first_ends);
+            let one_sided =
+                cables.filter(|&(here, there)| shown_at(self.fabric, there) != Some(here));
+            one_sided.map(|(_, there)| there).collect()
+        })
     }
 
     fn has(&self, port: PortKey) -> bool {
         let peer = shown_at(self.fabric, port);
         peer.is_some_and(|peer| port <= peer || shown_at(self.fabric, peer) == Some(port))
-            || self.silent.contains(&port)
+            || self.silent().contains(&port)
     }
 
     fn is_host_port(&self, port: PortKey) -> bool {
@@ -239,7 +244,7 @@ fn shown_at(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
 }
 
 /// The cabled ports of a node.
-fn cables_of(node: &Node) -> impl Iterator<Item = (PortKey, LostPort)> {
+fn cabled_ports(node: &Node) -> impl Iterator<Item = (PortKey, LostPort)> {
     node.cables().map(|(here, peer)| {
         let port = LostPort {
             peer,

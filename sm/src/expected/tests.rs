@@ -7,16 +7,16 @@ use super::*;
 use crate::offline;
 use crate::sweep::inventory::Inventory;
 
-/// What happens to a cable between two states of a fabric.
+/// A change of a fabric, at one or two of its cables.
 #[derive(Clone, Debug)]
 enum Event {
-    /// It is gone.
+    /// The cable is gone.
     Gone(Index),
-    /// One end no longer shows it.
+    /// One end no longer shows the cable.
     OneSided(Index),
-    /// Its upper end, and that of another cable, are exchanged.
+    /// Two cables exchange their far ends.
     Exchanged(Index, Index),
-    /// The node at its end does not answer.
+    /// The node at the near end does not answer.
     Mute(Index),
 }
 
