@@ -8,14 +8,18 @@ use crate::topology::Group;
 /// turn: one destination in so many would already take longer there than all the others elsewhere.
 const TURNS: u64 = 16;
 
+/// The most turns of a list, unless a slow link would get none: longer ones are not shared between
+/// switches.
+const LONGEST: usize = 254;
+
 /// Whether a link with this rate gets no turn beside one with the rate `fastest`.
 pub(super) fn is_negligible(rate: u32, fastest: u32) -> bool {
     u64::from(rate) * TURNS < u64::from(fastest)
 }
 
-/// Writes the turns of every port of `groups` to `slots`: neighbours alternate, each with as many
-/// turns as its links are fast, and the links to one neighbour take its turns in rotation. Ports
-/// far slower than the fastest have none.
+/// Writes the turns of every port of `groups` to `slots`: neighbours alternate, the links to one
+/// neighbour take its turns in rotation, and slower ports leave turns to faster ones. Ports far
+/// slower than the fastest have none.
 pub(super) fn fill<'a>(slots: &mut Vec<u8>, groups: impl Iterator<Item = Group<'a>> + Clone) {
     slots.clear();
     let mut first = groups.clone();
@@ -37,29 +41,86 @@ pub(super) fn fill<'a>(slots: &mut Vec<u8>, groups: impl Iterator<Item = Group<'
         }
         return;
     }
-    let turns = |weight: u32| u64::from(weight) * TURNS / u64::from(fastest);
-    let common = links().fold(0, |common, link| gcd(common, turns(link.weight)));
-    let mut queue: Vec<(Moment, usize, u8)> = Vec::new();
-    for (number, group) in groups.clone().enumerate() {
-        let mut own: Vec<(Moment, u8)> = Vec::new();
-        for link in group.links {
-            let count = turns(link.weight) / common;
-            own.extend((0..count).map(|turn| (Moment::of(turn, count), link.port.0)));
-        }
-        own.sort();
-        let count = own.len() as u64;
-        let moments = (0..count).map(|turn| Moment::of(turn, count));
-        queue.extend(
-            moments
-                .zip(own)
-                .map(|(moment, (_, port))| (moment, number, port)),
-        );
+    let order = in_turn(groups, fastest);
+    if fastest == slowest {
+        slots.extend(order.iter().map(|&(port, _)| port));
+    } else {
+        rounds(slots, &order);
     }
-    queue.sort();
-    slots.extend(queue.into_iter().map(|(_, _, port)| port));
 }
 
-fn gcd(a: u64, b: u64) -> u64 {
+/// Every link that gets turns, once, with how many of 16 its rate is worth: neighbours alternate,
+/// each comes as often as it has links.
+fn in_turn<'a>(groups: impl Iterator<Item = Group<'a>>, fastest: u32) -> Vec<(u8, usize)> {
+    let mut queue = Vec::new();
+    for (number, group) in groups.enumerate() {
+        let worth = group.links.iter();
+        let worth: Vec<_> = worth
+            .filter(|link| !is_negligible(link.weight, fastest))
+            .collect();
+        let count = worth.len() as u64;
+        let moments = (0..count).map(|turn| Moment::of(turn, count));
+        queue.extend(moments.zip(worth).map(|(moment, link)| {
+            let turns = u64::from(link.weight) * TURNS / u64::from(fastest);
+            // At most 16.
+            (moment, number, link.port.0, turns as usize)
+        }));
+    }
+    queue.sort();
+    let order = queue.into_iter();
+    order.map(|(_, _, port, turns)| (port, turns)).collect()
+}
+
+/// Rounds of one order, in which slower links leave some of their turns to faster ones: switches
+/// with different slow links still agree on most destinations, so that few packets to neighbouring
+/// destinations meet further on.
+fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
+    let count = order.len();
+    let total: usize = order.iter().map(|&(_, turns)| turns).sum();
+    let exact = order
+        .iter()
+        .fold(total, |common, &(_, turns)| gcd(common, count * turns));
+    let slowest = order.iter().map(|&(_, turns)| turns).min().unwrap_or(1);
+    let enough = (LONGEST / count).max(total.div_ceil(count * slowest));
+    let rounds = (total / exact).min(enough);
+    // By link: its turns in all rounds. What is left over goes to the faster links.
+    let shares = order
+        .iter()
+        .map(|&(_, turns)| rounds * count * turns / total);
+    let share: Vec<usize> = shares.collect();
+    let slow = share.iter().filter(|&&share| share < rounds).count();
+    let mut freed = Vec::new();
+    for round in 0..rounds {
+        let mut slower = 0;
+        for (number, &(port, _)) in order.iter().enumerate() {
+            if share[number] < rounds {
+                // Slow links leave out different rounds.
+                let phase = slower * rounds / slow;
+                slower += 1;
+                let kept = |round: usize| (2 * (round + phase) + 1) * share[number] / (2 * rounds);
+                if kept(round + 1) == kept(round) {
+                    freed.push(slots.len());
+                }
+            }
+            slots.push(port);
+        }
+    }
+    // A freed turn goes to the link that lacks most of its share.
+    let mut given = vec![0; count];
+    for (done, &slot) in (1..).zip(&freed) {
+        let fast = (0..count).filter(|&number| share[number] >= rounds);
+        // Far fewer than 2^63 turns.
+        let lacks = |number: usize| {
+            ((share[number] - rounds) * done) as i64 - (given[number] * freed.len()) as i64
+        };
+        if let Some(most) = fast.max_by_key(|&number| lacks(number)) {
+            given[most] += 1;
+            slots[slot] = order[most].0;
+        }
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
@@ -134,12 +195,36 @@ mod tests {
     #[test]
     fn a_slow_link_has_fewer_turns() {
         let slots = turns(&[&[(1, 400)], &[(2, 100)]]);
-        assert_eq!(slots.iter().filter(|&&port| port == 1).count(), 4);
-        assert_eq!(slots.iter().filter(|&&port| port == 2).count(), 1);
+        assert_eq!(slots.iter().filter(|&&port| port == 1).count(), 8);
+        assert_eq!(slots.iter().filter(|&&port| port == 2).count(), 2);
         // The slow link takes no longer for its turns than the fast one.
         let slots = turns(&[&[(1, 400)], &[(2, 320)]]);
-        assert_eq!(slots.iter().filter(|&&port| port == 1).count(), 4);
-        assert_eq!(slots.iter().filter(|&&port| port == 2).count(), 3);
+        assert_eq!(slots.iter().filter(|&&port| port == 1).count(), 8);
+        assert_eq!(slots.iter().filter(|&&port| port == 2).count(), 6);
+    }
+
+    #[test]
+    fn slow_links_change_few_turns_of_the_order() {
+        let rates = |slow: &[usize]| -> Vec<(u8, u32)> {
+            let rate = |number| if slow.contains(&number) { 200 } else { 400 };
+            // Twelve ports.
+            (0..12)
+                .map(|number| (number as u8 + 1, rate(number)))
+                .collect()
+        };
+        let of = |slow: &[usize]| {
+            let rates = rates(slow);
+            turns(&rates.iter().map(std::slice::from_ref).collect::<Vec<_>>())
+        };
+        let (one, other) = (of(&[0, 2, 4, 6, 8, 10]), of(&[1, 2, 5, 6, 9, 10]));
+        assert_eq!((one.len(), other.len()), (36, 36));
+        let same = one.iter().zip(&other).filter(|(one, other)| one == other);
+        // Of 36 turns, a third of those of six slow links go elsewhere in each.
+        assert!(same.count() >= 36 - 2 * 6);
+        for port in 1..=12 {
+            let count = one.iter().filter(|&&other| other == port).count();
+            assert_eq!(count, if port % 2 == 1 { 2 } else { 4 });
+        }
     }
 
     #[test]

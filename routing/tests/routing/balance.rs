@@ -79,12 +79,24 @@ fn moves_off_full_links_keep_neighbouring_destinations_on_different_links() {
     assert!(routing.reason.contains("taken off"), "{}", routing.reason);
     let by_rate = quality(&topology, &routing);
     assert!(by_rate.paths.max <= 738, "{:?}", by_rate.paths);
-    assert!(by_rate.shift.mean < 5.6, "{:?}", by_rate.shift);
+    assert!(by_rate.shift.mean < 4.7, "{:?}", by_rate.shift);
     // The same cables, all of one rate: numbers of flows.
     let netlist = generate("pgft:2;18,24;1,6;1,2").unwrap();
     let wide = Topology::from_netlist(&netlist).unwrap();
     let shift = quality(&wide, &routing).shift;
-    assert!(shift.mean < 3.6, "{shift:?}");
+    assert!(shift.mean < 3.7, "{shift:?}");
+}
+
+/// What relief of the fullest link would cost shifts is weighed: this leaf of 18 hosts has 464
+/// paths on its fullest link and 3.15 flows in shifts where only the link counts.
+#[test]
+fn relief_that_costs_shifts_more_than_it_wins_is_left() {
+    let netlist = generate("pgft:2;18,24;1,12;1,1,uneven=60").unwrap();
+    let topology = Topology::from_netlist(&netlist).unwrap();
+    let routing = routed(EngineKind::FabricTree, &topology, None);
+    let quality = quality(&topology, &routing);
+    assert!(quality.paths.max <= 602, "{:?}", quality.paths);
+    assert!(quality.shift.mean < 2.3, "{:?}", quality.shift);
 }
 
 #[test]

@@ -4,9 +4,10 @@
 //! Where leaves have more or fewer hosts, subtrees more or fewer ways up, links other rates, or
 //! where several ways lead down to one leaf, some links get more than their share. Cuts through the
 //! fabric show how much load some link has under any tables ([`bounds`]). Where the fullest link
-//! has clearly more, this module looks through the destinations of such links, one by one, and
-//! moves those that have a way whose fullest link stays emptier. Else the closed form stays, which
-//! is worth more to shifts than the last percents are to sums.
+//! has clearly more, this module moves destinations, one by one: first those whose packets meet
+//! fewer others on another way, on all links, then those of the fullest links that have a way whose
+//! fullest link stays emptier. Else the closed form stays, which is worth more to shifts than the
+//! last percents are to sums.
 //!
 //! The result is a function of the complete known fabric: missing parts do not affect it.
 
@@ -19,8 +20,8 @@ use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
-use self::leveller::MAX_READS;
 pub(super) use self::leveller::{Budget, Ground, Leveller, Target};
+use self::leveller::{LeftOut, MAX_READS};
 use super::super::order::Order;
 use super::super::paths::Tile;
 use super::detours::Detours;
@@ -133,7 +134,7 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     }
     let closed_form = (intact.closed_form)();
     let mut lfts = closed_form.clone();
-    let mut was_cut_short = false;
+    let mut left_out = LeftOut::default();
     for targets in by_category.iter().filter(|targets| !targets.is_empty()) {
         let ground = Ground {
             known,
@@ -142,16 +143,23 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
             tiles: intact.tiles,
             detours: intact.detours,
         };
-        was_cut_short |= Leveller::new(ground).level(targets, &mut lfts);
+        let now = Leveller::new(ground).level(targets, &mut lfts);
+        left_out.relief |= now.relief;
+        left_out.spread |= now.spread;
     }
     let targets = by_category.iter().flatten();
     evened.own = moved(known, targets, &lfts, &closed_form);
     let count = evened.own.all().count();
     if count > 0 {
-        evened.said = format!("; {count} entries taken off the fullest links");
+        let where_from = "taken off the fullest links or spread over emptier ones";
+        evened.said = format!("; {count} entries {where_from}");
     }
-    if was_cut_short {
+    if left_out.relief {
         let rest = "; further ones would take too long to find";
+        evened.said.push_str(rest);
+    }
+    if left_out.spread {
+        let rest = "; too large to spread entries below the fullest links";
         evened.said.push_str(rest);
     }
     evened

@@ -3,6 +3,8 @@
 mod budget;
 mod clashes;
 mod level;
+mod shifts;
+mod spread;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,8 +13,8 @@ use rayon::prelude::*;
 use rsm_ids::Lid;
 
 pub(in super::super) use self::budget::Budget;
-use self::clashes::Clashes;
-pub(super) use self::level::MAX_READS;
+use self::clashes::{Clashes, Near};
+pub(super) use self::level::{LeftOut, MAX_READS};
 use super::super::super::order::Order;
 use super::super::super::paths::{TILE, Tile, UNREACHED, nearer};
 use super::super::super::slots;
@@ -21,18 +23,9 @@ use super::super::live::Live;
 use crate::tables::{BLOCK_LIDS, Lft};
 use crate::topology::{SwitchIdx, Topology};
 
-/// Rounds over all destinations for each of [`Bearable`]. The second finds a fraction of the moves
-/// of the first.
+/// Rounds over all destinations for each price. The second finds a fraction of the moves of the
+/// first.
 const ROUNDS: usize = 2;
-
-/// How much a move may cost shifts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Bearable {
-    /// No more clashes than before it.
-    Nothing,
-    /// No matter how many.
-    Any,
-}
 
 /// A way is better when its fullest link has less than this many 32ths of the load: fewer moves,
 /// nearly the same balance.
@@ -53,6 +46,13 @@ pub(in super::super) struct Target {
     pub(in super::super) column: usize,
     /// The switch that the destination hangs off.
     pub(in super::super) switch: SwitchIdx,
+}
+
+/// An entry that moved, and the port that it had.
+struct Moved {
+    switch: SwitchIdx,
+    target: Target,
+    from: u8,
 }
 
 /// The fabric, order and costs that packets follow.
@@ -82,6 +82,8 @@ pub(in super::super) struct Leveller<'a> {
     load: Vec<u64>,
     /// By switch: hosts that send from there.
     hosts: Vec<u64>,
+    /// All of them.
+    senders: u64,
     /// Links that have more load than this are full.
     high: u64,
     /// The full links by the switch that sends over them.
@@ -96,12 +98,15 @@ pub(in super::super) struct Leveller<'a> {
     flow: Vec<u64>,
     /// How many entries may still be read to find better paths.
     reads: u64,
-    /// The entries that were moved: switch and position.
-    moves: BTreeSet<(SwitchIdx, usize)>,
+    /// The entries that moved, in their order.
+    moved: Vec<Moved>,
     /// How much a move costs shifts.
     clashes: Clashes,
-    /// The most that a move of this round may cost.
-    bearable: Bearable,
+    /// The destinations next to the current target.
+    near: Near,
+    /// How many times the meetings that a move spares its packets on the fullest link it may cost
+    /// in shifts.
+    price: u64,
 }
 
 const NO_LINK: u32 = u32::MAX;
@@ -120,6 +125,9 @@ impl<'a> Leveller<'a> {
         let known = ground.known;
         let switches = known.switch_count();
         let links = known.half_link_count();
+        let hosts = known.indices();
+        let hosts = hosts.map(|switch| ground.live.hosts(known, switch) as u64);
+        let hosts: Vec<u64> = hosts.collect();
         let mut leveller = Leveller {
             ground,
             link_of_port: vec![[NO_LINK; 256]; switches],
@@ -128,10 +136,8 @@ impl<'a> Leveller<'a> {
             unit: TIME,
             time: vec![TIME; links],
             load: vec![0; links],
-            hosts: known
-                .indices()
-                .map(|switch| ground.live.hosts(known, switch) as u64)
-                .collect(),
+            senders: hosts.iter().sum(),
+            hosts,
             high: u64::MAX,
             full: BTreeSet::new(),
             column: usize::MAX,
@@ -139,9 +145,10 @@ impl<'a> Leveller<'a> {
             is_sender: vec![false; switches],
             flow: vec![0; switches],
             reads: u64::MAX,
-            moves: BTreeSet::new(),
+            moved: Vec::new(),
             clashes: Clashes::default(),
-            bearable: Bearable::Any,
+            near: Near::none(),
+            price: 0,
         };
         let all = || known.indices().flat_map(|switch| known.groups(switch));
         let fastest = all()
@@ -179,18 +186,25 @@ impl<'a> Leveller<'a> {
         budget: &mut Budget,
     ) -> usize {
         self.set_high(high);
+        let free = self.relieve_at(0, targets, lfts, budget);
+        free + self.relieve_at(u64::MAX, targets, lfts, budget)
+    }
+
+    /// Moves packets to `targets` off full links at a price, and returns the number of moves.
+    fn relieve_at(
+        &mut self,
+        price: u64,
+        targets: &[Target],
+        lfts: &mut [Lft],
+        budget: &mut Budget,
+    ) -> usize {
+        self.price = price;
         let mut moved = 0;
-        for bearable in [Bearable::Nothing, Bearable::Any] {
-            self.bearable = bearable;
-            for _ in 0..ROUNDS {
-                let now = self.relieve_once(targets, lfts, budget);
-                moved += now;
-                if self.full.is_empty() {
-                    return moved;
-                }
-                if now == 0 {
-                    break;
-                }
+        for _ in 0..ROUNDS {
+            let now = self.relieve_once(targets, lfts, budget);
+            moved += now;
+            if now == 0 || self.full.is_empty() {
+                break;
             }
         }
         moved
@@ -213,8 +227,17 @@ impl<'a> Leveller<'a> {
     }
 
     /// The entries that were moved, some of them back: switch and position of the target.
-    pub(in super::super) fn moves(&self) -> impl Iterator<Item = (SwitchIdx, usize)> + '_ {
-        self.moves.iter().copied()
+    pub(in super::super) fn moves(&self) -> impl Iterator<Item = (SwitchIdx, usize)> {
+        let moved = self.moved.iter();
+        let places = moved.map(|moved| (moved.switch, moved.target.position));
+        places.collect::<BTreeSet<_>>().into_iter()
+    }
+
+    /// Takes back all moves but the first so many. The loads stay those with all of them.
+    fn take_back(&mut self, keep: usize, lfts: &mut [Lft]) {
+        for moved in self.moved.drain(keep..).rev() {
+            lfts[moved.switch.index()].set_entry(moved.target.lid, moved.from);
+        }
     }
 
     fn set_high(&mut self, high: u64) {
@@ -321,18 +344,20 @@ impl<'a> Leveller<'a> {
         passing
     }
 
-    /// Finds the switches whose packets to a target pass a full link, and how many come by each.
-    fn find_senders(&mut self, target: &Target, lfts: &[Lft]) {
-        if self.column != target.column {
-            self.column = target.column;
-            self.nearest = self.by_cost(target.column);
+    /// Finds the switches from which a column is reached; `false` where it is still the last one.
+    fn set_column(&mut self, column: usize) -> bool {
+        if self.column == column {
+            return false;
         }
-        let nearest = std::mem::take(&mut self.nearest);
-        self.is_sender[target.switch.index()] = false;
+        self.column = column;
+        self.nearest = self.by_cost(column);
+        true
+    }
+
+    /// Finds how many hosts' packets to a target pass each switch; `nearest` are those from which
+    /// it is reached.
+    fn find_flows(&mut self, nearest: &[SwitchIdx], target: &Target, lfts: &[Lft]) {
         for switch in nearest.iter().map(|switch| switch.index()) {
-            let link = self.link(switch, lfts, target);
-            let passes = |link| self.load[link] > self.high || self.is_sender[self.peer_of(link)];
-            self.is_sender[switch] = link.is_some_and(passes);
             self.flow[switch] = self.hosts[switch];
         }
         for switch in nearest.iter().rev().map(|switch| switch.index()) {
@@ -341,7 +366,21 @@ impl<'a> Leveller<'a> {
                 self.flow[next] += self.flow[switch];
             }
         }
-        self.read(2 * nearest.len());
+        self.read(nearest.len());
+    }
+
+    /// Finds the switches whose packets to a target pass a full link, and how many come by each.
+    fn find_senders(&mut self, target: &Target, lfts: &[Lft]) {
+        self.set_column(target.column);
+        let nearest = std::mem::take(&mut self.nearest);
+        self.is_sender[target.switch.index()] = false;
+        for switch in nearest.iter().map(|switch| switch.index()) {
+            let link = self.link(switch, lfts, target);
+            let passes = |link| self.load[link] > self.high || self.is_sender[self.peer_of(link)];
+            self.is_sender[switch] = link.is_some_and(passes);
+        }
+        self.read(nearest.len());
+        self.find_flows(&nearest, target, lfts);
         self.nearest = nearest;
     }
 
@@ -389,12 +428,22 @@ impl<'a> Leveller<'a> {
             self.put(&way, flow, true);
             self.change_flow(&now[..now.len() - 1], |other| other - flow);
             self.change_flow(&way[..way.len() - 1], |other| other + flow);
-            self.moves.insert((switch, target.position));
-            lfts[switch.index()].set_entry(target.lid, port);
+            self.set_entry(switch, target, port, lfts);
             budget.take(switch, target.lid);
             moved += 1;
         }
         moved
+    }
+
+    /// Gives the packets of a switch to a target another port.
+    fn set_entry(&mut self, switch: SwitchIdx, target: &Target, port: u8, lfts: &mut [Lft]) {
+        let from = lfts[switch.index()].entry(target.lid);
+        lfts[switch.index()].set_entry(target.lid, port);
+        self.moved.push(Moved {
+            switch,
+            target: *target,
+            from,
+        });
     }
 
     /// The best port for the packets of a switch to a target, with the links behind it, if it is
@@ -411,8 +460,7 @@ impl<'a> Leveller<'a> {
         let flow = self.flow[switch.index()];
         let mut best: Option<Choice> = None;
         self.read(2 * self.ground.known.group_range(switch).len());
-        let near = self.clashes.near(&lfts[switch.index()], target.lid, flow);
-        self.read(near.reads());
+        self.find_near(&lfts[switch.index()], target, flow);
         for port in self.choices(switch, target.column) {
             if port == held {
                 continue;
@@ -427,13 +475,9 @@ impl<'a> Leveller<'a> {
             if fullest * 32 >= most * BETTER_THAN_32THS {
                 continue;
             }
-            let weigh = |port: u8| {
-                let link = self.link_of_port[switch.index()][usize::from(port)];
-                // Far fewer than 2^63: a window of destinations, and the longest of times.
-                near.at(port) * self.time.get(link as usize).copied().unwrap_or(TIME) as i64
-            };
-            let cost = weigh(port) - weigh(held);
-            if self.bearable == Bearable::Nothing && cost > 0 {
+            let cost = self.in_shifts(switch, port) - self.in_shifts(switch, held);
+            // Any port, at the highest price.
+            if cost > self.worth(flow, (most - fullest).saturating_mul(self.price)) {
                 continue;
             }
             let joins = way.len() > 1 && self.flow[self.peer_of(way[0])] > 0;
@@ -444,6 +488,29 @@ impl<'a> Leveller<'a> {
             }
         }
         best.map(|best| (best.port, best.way))
+    }
+
+    /// Finds the destinations next to a target by their ports, where `flow` hosts send by `lft`.
+    fn find_near(&mut self, lft: &Lft, target: &Target, flow: u64) {
+        self.clashes.find(&mut self.near, lft, target.lid, flow);
+        self.read(self.near.reads());
+    }
+
+    /// What those cost in shifts where the target leaves the switch by `port`.
+    fn in_shifts(&self, switch: SwitchIdx, port: u8) -> i64 {
+        let link = self.link_of_port[switch.index()][usize::from(port)];
+        let time = self.time.get(link as usize).copied().unwrap_or(TIME);
+        // Far less than 2^63: a window of destinations, and the longest of times.
+        self.near.at(port) * time as i64
+    }
+
+    /// How much it may cost in shifts to spare packets of `flow` hosts to one destination the load
+    /// `spared` by others: the same number of meetings. Of `N` shifts, two destinations meet in as
+    /// many as [`clashes`] counts. Where each of `N` hosts sends to one at random, a pair is under
+    /// way in one exchange of `N`, so that two pairs meet in one of `N²`.
+    fn worth(&self, flow: u64, spared: u64) -> i64 {
+        let meetings = u128::from(flow) * u128::from(spared) / u128::from(self.senders.max(1));
+        i64::try_from(meetings).unwrap_or(i64::MAX)
     }
 
     /// The links from a switch to a target, the first through `port`.

@@ -35,35 +35,43 @@ impl Clashes {
         Clashes { lids, number }
     }
 
-    /// The destinations next to `lid` by the ports that a switch has for them, where `senders`
-    /// hosts send through the switch.
-    pub(super) fn near(&self, lft: &Lft, lid: Lid, senders: u64) -> Near {
+    /// Finds the destinations next to `lid` by the ports that a switch has for them, where
+    /// `senders` hosts send through the switch.
+    pub(super) fn find(&self, near: &mut Near, lft: &Lft, lid: Lid, senders: u64) {
+        for port in near.ports.drain(..) {
+            near.by_port[usize::from(port)] = 0;
+        }
         let reach = senders.clamp(1, REACH) as usize;
-        let mut near = Near {
-            by_port: [0; 256],
-            reads: 0,
-        };
         let own = self.number[lid.index()] as usize;
         let (first, last) = (own.saturating_sub(reach - 1), own + reach);
-        for place in first..last.min(self.lids.len()) {
+        let last = last.min(self.lids.len());
+        for (place, &other) in (first..last).zip(&self.lids[first..last]) {
             if place != own {
-                let port = lft.entry(self.lids[place]);
+                let port = lft.entry(other);
                 // The number of shifts in which both pass the switch.
                 near.by_port[usize::from(port)] += (reach - place.abs_diff(own)) as i64;
-                near.reads += 1;
+                near.ports.push(port);
             }
         }
-        near
     }
 }
 
 /// Destinations next to one, weighed by how often they meet it in shifts.
 pub(super) struct Near {
     by_port: [i64; 256],
-    reads: usize,
+    /// The ports of all of them.
+    ports: Vec<u8>,
 }
 
 impl Near {
+    /// None.
+    pub(super) fn none() -> Near {
+        Near {
+            by_port: [0; 256],
+            ports: Vec::new(),
+        }
+    }
+
     /// The weight of those that leave by `port`.
     pub(super) fn at(&self, port: u8) -> i64 {
         self.by_port[usize::from(port)]
@@ -71,7 +79,7 @@ impl Near {
 
     /// How many entries were read.
     pub(super) fn reads(&self) -> usize {
-        self.reads
+        self.ports.len()
     }
 }
 
@@ -94,14 +102,16 @@ mod tests {
         for (lid, port) in [(7, 1), (3, 1), (9, 2), (4, 2), (5, 1)] {
             lft.set_entry(Lid(lid), port);
         }
-        let weights = |senders| {
-            let near = clashes.near(&lft, Lid(9), senders);
+        let mut near = Near::none();
+        let mut weights = |senders| {
+            clashes.find(&mut near, &lft, Lid(9), senders);
             [1, 2, 3].map(|port| near.at(port))
         };
         // One sender reaches one destination at a time, two reach neighbours.
         assert_eq!(weights(1), [0, 0, 0]);
         assert_eq!(weights(2), [1, 1, 0]);
         assert_eq!(weights(3), [2 + 1 + 1, 2, 0]);
-        assert_eq!(clashes.near(&lft, Lid(9), 1 << 40).reads(), 4);
+        clashes.find(&mut near, &lft, Lid(9), 1 << 40);
+        assert_eq!(near.reads(), 4);
     }
 }

@@ -1,7 +1,8 @@
 //! Levelling: whether, and how far.
 
 use super::super::bounds::{Bounds, Cuts};
-use super::{Budget, Leveller, Target};
+use super::spread::MAX_ENTRIES;
+use super::{Budget, Leveller, Moved, Target};
 use crate::tables::Lft;
 
 /// Links may have so many 64ths of the load that the fullest one has under any tables: the last
@@ -20,20 +21,41 @@ pub(in super::super) const MAX_READS: u64 = 1 << 26;
 /// to come first, in one more step for each multiple.
 const STEP_ENTRIES: u64 = MAX_READS / 4;
 
+/// The prices of moves off full links; see the leveller's field.
+const PRICES: [u64; 4] = [2, 4, 8, u64::MAX];
+
+/// What levelling left out, as it would take too long.
+#[derive(Clone, Copy, Default)]
+pub(in super::super::super) struct LeftOut {
+    /// Moves off the fullest links.
+    pub(in super::super::super) relief: bool,
+    /// Moves on the other links.
+    pub(in super::super::super) spread: bool,
+}
+
 impl Leveller<'_> {
     /// Moves entries for `targets`, those of one column next to each other, where some link has
-    /// clearly more load than under the best of tables. Gives whether links stayed fuller than need
-    /// be because the search would take too long.
-    pub(in super::super::super) fn level(&mut self, targets: &[Target], lfts: &mut [Lft]) -> bool {
+    /// clearly more load than under the best of tables.
+    pub(in super::super::super) fn level(
+        &mut self,
+        targets: &[Target],
+        lfts: &mut [Lft],
+    ) -> LeftOut {
         let cuts = Cuts::of(self.ground, &self.hosts, targets, self.unit);
         let Bounds { fair, least } = cuts.bounds();
         self.load = self.loads_of(targets, lfts);
         let least = least.max(self.mean());
         let high = least / 64 * HIGH_64THS;
         if self.fullest() <= high {
-            return false;
+            return LeftOut::default();
         }
+        let times = self.time.clone();
         self.weigh(&fair, least);
+        self.set_high(high);
+        let is_spread = targets.len() * lfts.len() <= MAX_ENTRIES;
+        if is_spread {
+            self.spread(targets, lfts);
+        }
         self.reads = MAX_READS;
         let mut budget = Budget::of(usize::MAX);
         let entries = targets.len() as u64 * lfts.len() as u64;
@@ -43,8 +65,52 @@ impl Leveller<'_> {
             self.set_high(at);
             self.relieve_once(targets, lfts, &mut budget);
         }
-        self.relieve_all(targets, lfts, high, &mut budget);
-        self.reads == 0
+        self.set_high(high);
+        self.relieve_at_best(&times, targets, lfts, &mut budget);
+        LeftOut {
+            relief: self.reads == 0,
+            spread: !is_spread,
+        }
+    }
+
+    /// Relieves the fullest links at the price whose tables are best. `times` are those of packets
+    /// by link.
+    fn relieve_at_best(
+        &mut self,
+        times: &[u64],
+        targets: &[Target],
+        lfts: &mut [Lft],
+        budget: &mut Budget,
+    ) {
+        self.relieve_at(0, targets, lfts, budget);
+        let free = (self.moved.len(), self.load.clone());
+        let mut least = self.badness(times, targets, lfts);
+        let mut best = Vec::new();
+        for price in PRICES {
+            if self.full.is_empty() || self.relieve_at(price, targets, lfts, budget) == 0 {
+                break;
+            }
+            let badness = self.badness(times, targets, lfts);
+            if badness < least {
+                least = badness;
+                let moved = self.moved[free.0..].iter();
+                let now = |moved: &Moved| lfts[moved.switch.index()].entry(moved.target.lid);
+                best = moved
+                    .map(|moved| (moved.switch, moved.target, now(moved)))
+                    .collect();
+            }
+            self.take_back(free.0, lfts);
+            self.load.clone_from(&free.1);
+            self.set_high(self.high);
+        }
+        for (switch, target, port) in best {
+            self.set_entry(switch, &target, port, lfts);
+        }
+    }
+
+    /// The lower, the better: the load of the fullest link, and twice as much that in shifts.
+    fn badness(&self, times: &[u64], targets: &[Target], lfts: &[Lft]) -> f64 {
+        self.fullest() as f64 * self.fullest_in_shifts(times, targets, lfts).powi(2)
     }
 
     fn fullest(&self) -> u64 {

@@ -1,0 +1,45 @@
+//! How full links are in shifts.
+
+use super::{Leveller, Target};
+use crate::tables::Lft;
+
+/// So many packets are followed: all shifts of up to 256 hosts, a sample of those of more.
+const PACKETS: usize = 1 << 16;
+
+/// Shifts in a sample, at least.
+const LEAST_SHIFTS: usize = 16;
+
+impl Leveller<'_> {
+    /// The load of the fullest link when each of `targets` sends to the one some places further
+    /// on, the mean over distances. `times` are those of packets by link.
+    pub(super) fn fullest_in_shifts(&self, times: &[u64], targets: &[Target], lfts: &[Lft]) -> f64 {
+        let distances = targets.len().saturating_sub(1);
+        let shifts = (PACKETS / targets.len().max(1))
+            .max(LEAST_SHIFTS)
+            .min(distances);
+        let mut load = vec![0u64; times.len()];
+        let mut passed = Vec::new();
+        let mut sum = 0;
+        for shift in 0..shifts {
+            let distance = 1 + shift * distances / shifts;
+            let further = targets.iter().cycle().skip(distance);
+            let mut fullest = 0;
+            for (sender, target) in targets.iter().zip(further) {
+                let mut at = sender.switch;
+                while at != target.switch
+                    && let Some(link) = self.link(at.index(), lfts, target)
+                {
+                    load[link] += times[link];
+                    fullest = fullest.max(load[link]);
+                    passed.push(link);
+                    at.0 = self.peer[link];
+                }
+            }
+            for link in passed.drain(..) {
+                load[link] = 0;
+            }
+            sum += fullest;
+        }
+        sum as f64 / shifts.max(1) as f64
+    }
+}

@@ -1,0 +1,164 @@
+//! Spreading: entries move to ways on which their packets meet fewer others.
+//!
+//! Links below the fullest count as well: a random exchange of all hosts is as fast as its packets
+//! have links to themselves. Packets to the same destination never meet, as a host receives from
+//! one other at a time. A move pays where it saves more meetings than it adds to shifts
+//! ([`Leveller::worth`]).
+
+use super::clashes::Clashes;
+use super::{Leveller, NO_LINK, TIME, Target};
+use crate::tables::Lft;
+use crate::topology::SwitchIdx;
+
+/// A fabric of more entries, hosts times switches, is left as it is: this many take a third of a
+/// second.
+pub(in super::super) const MAX_ENTRIES: usize = 1 << 20;
+
+/// Rounds over all destinations. The third finds a third of the moves of the first.
+const ROUNDS: usize = 3;
+
+/// A way is better when its packets meet less than this many 32ths of the others.
+const BETTER_THAN_32THS: u64 = 31;
+
+/// What all moves have to save together, as a percentage of all meetings; else the tables stay as
+/// they are.
+const WORTH_PERCENT: u128 = 1;
+
+/// A port towards a column.
+#[derive(Clone, Copy)]
+struct Choice {
+    link: u32,
+    peer: u32,
+    port: u8,
+}
+
+/// What a round works with.
+struct Round {
+    /// By switch: the link to the current target, or [`NO_LINK`].
+    link: Vec<u32>,
+    /// By switch: the loads by packets to others along its way to the current target.
+    others: Vec<u64>,
+    /// By switch: its ports towards the current column, once asked for.
+    choices: Vec<Option<Vec<Choice>>>,
+    /// Twice the meetings that the moves saved, as squares of loads.
+    saved: u128,
+}
+
+impl Leveller<'_> {
+    /// Moves entries for `targets`, those of one column next to each other, where that pays.
+    pub(super) fn spread(&mut self, targets: &[Target], lfts: &mut [Lft]) {
+        let before = self.load.clone();
+        self.clashes = Clashes::among(targets);
+        let mut round = Round {
+            link: vec![NO_LINK; self.hosts.len()],
+            others: vec![0; self.hosts.len()],
+            choices: vec![None; self.hosts.len()],
+            saved: 0,
+        };
+        for _ in 0..ROUNDS {
+            for target in targets {
+                self.spread_target(target, lfts, &mut round);
+            }
+        }
+        let squares: u128 = before.iter().map(|&load| u128::from(load).pow(2)).sum();
+        if round.saved * 100 < squares * WORTH_PERCENT {
+            self.take_back(0, lfts);
+            self.load = before;
+        }
+    }
+
+    /// Moves entries for one target.
+    fn spread_target(&mut self, target: &Target, lfts: &mut [Lft], round: &mut Round) {
+        if self.set_column(target.column) {
+            round.choices.fill(None);
+        }
+        let nearest = std::mem::take(&mut self.nearest);
+        for switch in nearest.iter().map(|switch| switch.index()) {
+            let port = lfts[switch].entry(target.lid);
+            round.link[switch] = self.link_of_port[switch][usize::from(port)];
+            self.flow[switch] = self.hosts[switch];
+        }
+        for switch in nearest.iter().rev().map(|switch| switch.index()) {
+            if let Some(&peer) = self.peer.get(round.link[switch] as usize) {
+                self.flow[peer as usize] += self.flow[switch];
+            }
+        }
+        round.others[target.switch.index()] = 0;
+        for switch in nearest.iter().map(|switch| switch.index()) {
+            let link = round.link[switch] as usize;
+            if let Some(&peer) = self.peer.get(link) {
+                let own = self.flow[switch] * self.time[link];
+                round.others[switch] = self.load[link] - own + round.others[peer as usize];
+            }
+        }
+        // The farthest first. Packets that move take their own load along, so that those to others
+        // stay the same behind the first link.
+        for &switch in nearest.iter().rev() {
+            if self.flow[switch.index()] > 0 {
+                self.spread_entry(switch, target, lfts, round);
+            }
+        }
+        self.nearest = nearest;
+    }
+
+    /// Moves the entry of one switch for a target, where that pays.
+    fn spread_entry(
+        &mut self,
+        switch: SwitchIdx,
+        target: &Target,
+        lfts: &mut [Lft],
+        round: &mut Round,
+    ) {
+        let held = round.link[switch.index()];
+        if held == NO_LINK {
+            return;
+        }
+        let choices = round.choices[switch.index()].get_or_insert_with(|| {
+            let ports = self.choices(switch, target.column).into_iter();
+            let choice = |port: u8| {
+                let link = self.link_of_port[switch.index()][usize::from(port)];
+                let peer = self.peer[link as usize];
+                Choice { link, peer, port }
+            };
+            ports.map(choice).collect()
+        });
+        let (flow, met) = (self.flow[switch.index()], round.others[switch.index()]);
+        let others =
+            |choice: &Choice| self.load[choice.link as usize] + round.others[choice.peer as usize];
+        let is_better =
+            |choice: &&Choice| choice.link != held && others(choice) * 32 < met * BETTER_THAN_32THS;
+        let better = choices.iter().filter(is_better);
+        let mut better: Vec<(u64, u8)> =
+            better.map(|choice| (others(choice), choice.port)).collect();
+        if better.is_empty() {
+            return;
+        }
+        let held = lfts[switch.index()].entry(target.lid);
+        better.sort_unstable();
+        self.find_near(&lfts[switch.index()], target, flow);
+        let now = self.way(switch, held, lfts, target);
+        let most = now.iter().map(|&link| self.load[link]).max().unwrap_or(0);
+        let limit = most.max(self.high);
+        let chosen = better.into_iter().find_map(|(meets, port)| {
+            if self.in_shifts(switch, port) - self.in_shifts(switch, held)
+                > self.worth(flow, met - meets)
+            {
+                return None;
+            }
+            let way = self.way(switch, port, lfts, target);
+            let fits = |link: &usize| {
+                now.contains(link) || self.load[*link] + flow * self.time[*link] <= limit
+            };
+            way.iter().all(fits).then_some((meets, port, way))
+        });
+        let Some((meets, port, way)) = chosen else {
+            return;
+        };
+        self.put(&now, flow, false);
+        self.put(&way, flow, true);
+        self.change_flow(&now[..now.len() - 1], |other| other - flow);
+        self.change_flow(&way[..way.len() - 1], |other| other + flow);
+        self.set_entry(switch, target, port, lfts);
+        round.saved += 2 * u128::from(flow * TIME) * u128::from(met - meets);
+    }
+}
