@@ -194,6 +194,8 @@ impl Core {
         if push.learned() | self.inventory.habits.take_news() {
             self.remember();
         }
+        // After a bring-up, its records take more memory than the new model does.
+        drop(push);
         self.conclude(pushed, &nodes, now);
         // The next plan takes what this push has written; now nothing waits for it.
         drop(self.hardware.of(&self.inventory));
