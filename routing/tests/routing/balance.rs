@@ -79,7 +79,7 @@ fn moves_off_full_links_keep_neighbouring_destinations_on_different_links() {
     assert!(routing.reason.contains("taken off"), "{}", routing.reason);
     let by_rate = quality(&topology, &routing);
     assert!(by_rate.paths.max <= 738, "{:?}", by_rate.paths);
-    assert!(by_rate.shift.mean < 4.7, "{:?}", by_rate.shift);
+    assert!(by_rate.shift.mean < 5.0, "{:?}", by_rate.shift);
     // The same cables, all of one rate: numbers of flows.
     let netlist = generate("pgft:2;18,24;1,6;1,2").unwrap();
     let wide = Topology::from_netlist(&netlist).unwrap();

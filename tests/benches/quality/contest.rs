@@ -2,7 +2,7 @@
 
 use rsm_routing::engine::{self, EngineError, EngineKind, Routing};
 use rsm_routing::lfts;
-use rsm_routing::netlist::Netlist;
+use rsm_routing::netlist::{Netlist, Node};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::verify_whole;
@@ -103,7 +103,14 @@ impl Contest<'_> {
         let verdict = check_tables(self.netlist, topology, tables, directory.path());
         Ok(Some(match verdict {
             Ok(verdict) if verdict.credit_loop_free => IbdmchkVerdict::Free,
-            Ok(_) => IbdmchkVerdict::CreditLoop,
+            Ok(_) => {
+                let mut nodes = self.netlist.nodes().iter();
+                if nodes.any(Node::is_aggregation_node) {
+                    IbdmchkVerdict::LoopOfAggregation
+                } else {
+                    IbdmchkVerdict::CreditLoop
+                }
+            }
             // It gives no verdict on loops where a path is missing.
             Err(error) if error.to_string().contains("Traversals Failed") => {
                 IbdmchkVerdict::LostPairs

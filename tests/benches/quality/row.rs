@@ -32,6 +32,8 @@ pub(crate) enum IbdmchkVerdict {
     /// Every pair has its path, and no cycle can form.
     Free,
     CreditLoop,
+    /// A cycle can form, but it takes aggregation nodes for hosts.
+    LoopOfAggregation,
     /// Some pair has no path; then it does not look for cycles.
     LostPairs,
     /// It stopped before a verdict.
@@ -96,7 +98,7 @@ impl Row {
     /// The same, with credit loops checked on the lanes that the engine requires.
     pub(crate) fn on_lanes(mut self, topology: &Topology, made: &Routing) -> Row {
         if let Ok(measured) = &mut self.outcome
-            && measured.cycles != Cycles::None
+            && measured.cycles == Cycles::Yes
             && !made.lanes.is_single()
             && verify_lanes(topology, &made.tables, &made.lanes).is_sound()
         {
@@ -119,7 +121,7 @@ impl Row {
             return false;
         };
         match measured.ibdmchk {
-            None | Some(IbdmchkVerdict::Stopped) => false,
+            None | Some(IbdmchkVerdict::Stopped | IbdmchkVerdict::LoopOfAggregation) => false,
             Some(IbdmchkVerdict::LostPairs) => measured.quality.lost_pairs == 0,
             Some(verdict) => {
                 let is_free = verdict == IbdmchkVerdict::Free;
@@ -173,6 +175,7 @@ impl std::fmt::Display for IbdmchkVerdict {
         f.write_str(match self {
             IbdmchkVerdict::Free => "free",
             IbdmchkVerdict::CreditLoop => "CREDIT LOOP",
+            IbdmchkVerdict::LoopOfAggregation => "CREDIT LOOP, aggregation nodes among hosts",
             IbdmchkVerdict::LostPairs => "lost pairs",
             IbdmchkVerdict::Stopped => "stopped",
         })

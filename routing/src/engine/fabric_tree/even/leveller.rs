@@ -104,8 +104,8 @@ pub(in super::super) struct Leveller<'a> {
     clashes: Clashes,
     /// The destinations next to the current target.
     near: Near,
-    /// How many times the meetings that a move spares its packets on the fullest link it may cost
-    /// in shifts.
+    /// How many times the meetings that a move saves it may cost in shifts. Relief counts those on
+    /// the fullest link of the way.
     price: u64,
 }
 

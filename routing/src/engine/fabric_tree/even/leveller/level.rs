@@ -54,7 +54,7 @@ impl Leveller<'_> {
         self.set_high(high);
         let is_spread = targets.len() * lfts.len() <= MAX_ENTRIES;
         if is_spread {
-            self.spread(targets, lfts);
+            self.spread(&times, targets, lfts);
         }
         self.reads = MAX_READS;
         let mut budget = Budget::of(usize::MAX);
@@ -109,7 +109,7 @@ impl Leveller<'_> {
     }
 
     /// The lower, the better: the load of the fullest link, and twice as much that in shifts.
-    fn badness(&self, times: &[u64], targets: &[Target], lfts: &[Lft]) -> f64 {
+    pub(super) fn badness(&self, times: &[u64], targets: &[Target], lfts: &[Lft]) -> f64 {
         self.fullest() as f64 * self.fullest_in_shifts(times, targets, lfts).powi(2)
     }
 

@@ -2,27 +2,31 @@
 //!
 //! Links below the fullest count as well: a random exchange of all hosts is as fast as its packets
 //! have links to themselves. Packets to the same destination never meet, as a host receives from
-//! one other at a time. A move pays where it saves more meetings than it adds to shifts
-//! ([`Leveller::worth`]).
+//! one other at a time. A move pays where it adds at most twice as many meetings to shifts as it
+//! saves (`Leveller::worth`).
 
 use super::clashes::Clashes;
 use super::{Leveller, NO_LINK, TIME, Target};
 use crate::tables::Lft;
 use crate::topology::SwitchIdx;
 
-/// A fabric of more entries, hosts times switches, is left as it is: this many take a third of a
-/// second.
-pub(in super::super) const MAX_ENTRIES: usize = 1 << 20;
+/// A fabric of more entries, hosts times switches, is left as it is: this many take two seconds.
+pub(in super::super) const MAX_ENTRIES: usize = 3 << 20;
 
-/// Rounds over all destinations. The third finds a third of the moves of the first.
+/// How many times the meetings that a move saves it may cost in shifts: first cheap moves.
+const PRICES: [u64; 2] = [1, 2];
+
+/// The most rounds over all destinations at one price. Each finds fewer moves than the one before.
 const ROUNDS: usize = 3;
+
+/// A round that saves less than this part of what all have saved is the last at its price.
+const LAST_ROUND: u128 = 16;
 
 /// A way is better when its packets meet less than this many 32ths of the others.
 const BETTER_THAN_32THS: u64 = 31;
 
-/// What all moves have to save together, as a percentage of all meetings; else the tables stay as
-/// they are.
-const WORTH_PERCENT: u128 = 1;
+/// Moves that together save a smaller part of all meetings are taken back.
+const WORTH: f64 = 0.01;
 
 /// A port towards a column.
 #[derive(Clone, Copy)]
@@ -45,9 +49,12 @@ struct Round {
 }
 
 impl Leveller<'_> {
-    /// Moves entries for `targets`, those of one column next to each other, where that pays.
-    pub(super) fn spread(&mut self, targets: &[Target], lfts: &mut [Lft]) {
+    /// Moves entries for `targets`, those of one column next to each other, where that pays, and
+    /// takes all moves back if the tables are worse with them. `times` are those of packets by
+    /// link.
+    pub(super) fn spread(&mut self, times: &[u64], targets: &[Target], lfts: &mut [Lft]) {
         let before = self.load.clone();
+        let badness = self.badness(times, targets, lfts);
         self.clashes = Clashes::among(targets);
         let mut round = Round {
             link: vec![NO_LINK; self.hosts.len()],
@@ -55,13 +62,23 @@ impl Leveller<'_> {
             choices: vec![None; self.hosts.len()],
             saved: 0,
         };
-        for _ in 0..ROUNDS {
-            for target in targets {
-                self.spread_target(target, lfts, &mut round);
+        for price in PRICES {
+            self.price = price;
+            for _ in 0..ROUNDS {
+                let saved = round.saved;
+                for target in targets {
+                    self.spread_target(target, lfts, &mut round);
+                }
+                if (round.saved - saved) * LAST_ROUND < round.saved {
+                    break;
+                }
             }
         }
         let squares: u128 = before.iter().map(|&load| u128::from(load).pow(2)).sum();
-        if round.saved * 100 < squares * WORTH_PERCENT {
+        let saved = round.saved as f64 / squares.max(1) as f64;
+        // Exchanges count as much as shifts.
+        let now = self.badness(times, targets, lfts) * (1.0 - saved).powi(2);
+        if saved < WORTH || now > badness {
             self.take_back(0, lfts);
             self.load = before;
         }
@@ -141,7 +158,7 @@ impl Leveller<'_> {
         let limit = most.max(self.high);
         let chosen = better.into_iter().find_map(|(meets, port)| {
             if self.in_shifts(switch, port) - self.in_shifts(switch, held)
-                > self.worth(flow, met - meets)
+                > self.worth(flow, self.price * (met - meets))
             {
                 return None;
             }
