@@ -87,8 +87,11 @@ impl Leveller<'_> {
         let mut least = self.badness(times, targets, lfts);
         let mut best = Vec::new();
         for price in PRICES {
-            if self.full.is_empty() || self.relieve_at(price, targets, lfts, budget) == 0 {
+            if self.full.is_empty() {
                 break;
+            }
+            if self.relieve_at(price, targets, lfts, budget) == 0 {
+                continue;
             }
             let badness = self.badness(times, targets, lfts);
             if badness < least {
