@@ -9,7 +9,7 @@ use rsm_mad::wire::attr::{
 use rsm_mad::wire::header::Status;
 
 use super::fault::Fault;
-use super::inventory::{Inventory, InventoryNode, InventorySwitch, PortKey};
+use super::inventory::{Inventory, InventoryNode, InventoryPort, InventorySwitch, PortKey};
 use super::lft_image::LFT_BLOCK;
 use super::mft_image::{self, Extent, MftBlock};
 use super::{MISSES_TOLERATED, Query, Sweep, SweepScope, reset, succession};
@@ -344,8 +344,14 @@ impl Sweep {
             return;
         };
         let confirmed = record.peer.is_some() && record.peer_epoch == inventory.epoch;
-        // The cable may have been moved in between.
-        let retrained = record.is_retrained(before);
+        // The cable may have been moved in between. A link falls to Init at both ends: where the
+        // other is known as ahead, it was read before, and what was asked since got lost.
+        let is_behind = record.state() == Some(PortState::Init)
+            && record.peer.is_some_and(|peer| {
+                let state = inventory.port(peer).and_then(InventoryPort::state);
+                matches!(state, Some(PortState::Armed | PortState::Active))
+            });
+        let retrained = record.is_retrained(before) || is_behind;
         if retrained {
             // Earlier Gets of this sweep concerned the link before.
             self.asked.remove(&Query::Node(Some(key)));
