@@ -344,14 +344,15 @@ impl Sweep {
             return;
         };
         let confirmed = record.peer.is_some() && record.peer_epoch == inventory.epoch;
-        // The cable may have been moved in between. A link falls to Init at both ends: where the
-        // other is known as ahead, it was read before, and what was asked since got lost.
-        let is_behind = record.state() == Some(PortState::Init)
-            && record.peer.is_some_and(|peer| {
-                let state = inventory.port(peer).and_then(InventoryPort::state);
-                matches!(state, Some(PortState::Armed | PortState::Active))
-            });
-        let retrained = record.is_retrained(before) || is_behind;
+        // The cable may have been moved in between.
+        let retrained = record.is_retrained(before);
+        // A link falls to Init at both ends: where the other is known as ahead, it was read before,
+        // and what was asked since got lost.
+        let is_init = record.state() == Some(PortState::Init);
+        let ahead = record.peer.filter(|&peer| {
+            let state = inventory.port(peer).and_then(InventoryPort::state);
+            is_init && matches!(state, Some(PortState::Armed | PortState::Active))
+        });
         if retrained {
             // Earlier Gets of this sweep concerned the link before.
             self.asked.remove(&Query::Node(Some(key)));
@@ -373,6 +374,8 @@ impl Sweep {
         );
         if wanted && (retrained || !hopeless) {
             self.ask(Query::Node(Some(key)));
+        } else if let Some(peer) = ahead {
+            self.ask(Query::Port(peer));
         }
     }
 }
