@@ -87,7 +87,7 @@ fn moves_off_full_links_keep_neighbouring_destinations_on_different_links() {
     assert!(shift.mean < 3.7, "{shift:?}");
 }
 
-/// What relief of the fullest link would cost shifts is weighed: this leaf of 18 hosts has 464
+/// The engine weighs relief of the fullest link against shifts: this leaf of 18 hosts has 464
 /// paths on its fullest link and 3.15 flows in shifts where only the link counts.
 #[test]
 fn relief_that_costs_shifts_more_than_it_wins_is_left() {

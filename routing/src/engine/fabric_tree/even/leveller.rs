@@ -94,6 +94,8 @@ pub(in super::super) struct Leveller<'a> {
     nearest: Vec<SwitchIdx>,
     /// By switch: whether its packets to the current target pass a full link.
     is_sender: Vec<bool>,
+    /// By switch: the link that its packets to the current target take, or [`NO_LINK`].
+    held: Vec<u32>,
     /// By switch: hosts whose packets to the current target pass it.
     flow: Vec<u64>,
     /// How many entries may still be read to find better paths.
@@ -143,6 +145,7 @@ impl<'a> Leveller<'a> {
             column: usize::MAX,
             nearest: Vec::new(),
             is_sender: vec![false; switches],
+            held: vec![NO_LINK; switches],
             flow: vec![0; switches],
             reads: u64::MAX,
             moved: Vec::new(),
@@ -354,16 +357,17 @@ impl<'a> Leveller<'a> {
         true
     }
 
-    /// Finds how many hosts' packets to a target pass each switch; `nearest` are those from which
-    /// it is reached.
+    /// Finds the links that packets to a target take, and how many hosts' pass each switch;
+    /// `nearest` are those from which it is reached.
     fn find_flows(&mut self, nearest: &[SwitchIdx], target: &Target, lfts: &[Lft]) {
         for switch in nearest.iter().map(|switch| switch.index()) {
+            let port = lfts[switch].entry(target.lid);
+            self.held[switch] = self.link_of_port[switch][usize::from(port)];
             self.flow[switch] = self.hosts[switch];
         }
         for switch in nearest.iter().rev().map(|switch| switch.index()) {
-            if let Some(link) = self.link(switch, lfts, target) {
-                let next = self.peer_of(link);
-                self.flow[next] += self.flow[switch];
+            if let Some(&next) = self.peer.get(self.held[switch] as usize) {
+                self.flow[next as usize] += self.flow[switch];
             }
         }
         self.read(nearest.len());
@@ -393,11 +397,15 @@ impl<'a> Leveller<'a> {
         self.reads = self.reads.saturating_sub(entries as u64);
     }
 
-    /// Changes the flow through the switches that links lead to.
-    fn change_flow(&mut self, links: &[usize], change: impl Fn(u64) -> u64) {
-        for &link in links {
+    /// Takes a flow from the switches between the ends of one way to those of another.
+    fn change_way(&mut self, from: &[usize], to: &[usize], flow: u64) {
+        for &link in &from[..from.len() - 1] {
             let peer = self.peer_of(link);
-            self.flow[peer] = change(self.flow[peer]);
+            self.flow[peer] -= flow;
+        }
+        for &link in &to[..to.len() - 1] {
+            let peer = self.peer_of(link);
+            self.flow[peer] += flow;
         }
     }
 
@@ -426,8 +434,7 @@ impl<'a> Leveller<'a> {
                 continue;
             };
             self.put(&way, flow, true);
-            self.change_flow(&now[..now.len() - 1], |other| other - flow);
-            self.change_flow(&way[..way.len() - 1], |other| other + flow);
+            self.change_way(&now, &way, flow);
             self.set_entry(switch, target, port, lfts);
             budget.take(switch, target.lid);
             moved += 1;
@@ -496,7 +503,7 @@ impl<'a> Leveller<'a> {
         self.read(self.near.reads());
     }
 
-    /// What those cost in shifts where the target leaves the switch by `port`.
+    /// The cost of those in shifts where the target leaves the switch by `port`.
     fn in_shifts(&self, switch: SwitchIdx, port: u8) -> i64 {
         let link = self.link_of_port[switch.index()][usize::from(port)];
         let time = self.time.get(link as usize).copied().unwrap_or(TIME);

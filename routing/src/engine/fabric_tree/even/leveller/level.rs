@@ -24,7 +24,7 @@ const STEP_ENTRIES: u64 = MAX_READS / 4;
 /// The prices of moves off full links; see the leveller's field.
 const PRICES: [u64; 4] = [2, 4, 8, u64::MAX];
 
-/// What levelling left out, as it would take too long.
+/// The moves that levelling does not look for, as they would take too long.
 #[derive(Clone, Copy, Default)]
 pub(in super::super::super) struct LeftOut {
     /// Moves off the fullest links.

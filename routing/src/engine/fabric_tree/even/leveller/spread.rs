@@ -30,20 +30,18 @@ const WORTH: f64 = 0.01;
 
 /// A port towards a column.
 #[derive(Clone, Copy)]
-struct Choice {
+struct Exit {
     link: u32,
     peer: u32,
     port: u8,
 }
 
-/// What a round works with.
+/// The working memory of all rounds.
 struct Round {
-    /// By switch: the link to the current target, or [`NO_LINK`].
-    link: Vec<u32>,
     /// By switch: the loads by packets to others along its way to the current target.
     others: Vec<u64>,
     /// By switch: its ports towards the current column, once asked for.
-    choices: Vec<Option<Vec<Choice>>>,
+    exits: Vec<Option<Vec<Exit>>>,
     /// Twice the meetings that the moves saved, as squares of loads.
     saved: u128,
 }
@@ -57,9 +55,8 @@ impl Leveller<'_> {
         let badness = self.badness(times, targets, lfts);
         self.clashes = Clashes::among(targets);
         let mut round = Round {
-            link: vec![NO_LINK; self.hosts.len()],
             others: vec![0; self.hosts.len()],
-            choices: vec![None; self.hosts.len()],
+            exits: vec![None; self.hosts.len()],
             saved: 0,
         };
         for price in PRICES {
@@ -87,22 +84,13 @@ impl Leveller<'_> {
     /// Moves entries for one target.
     fn spread_target(&mut self, target: &Target, lfts: &mut [Lft], round: &mut Round) {
         if self.set_column(target.column) {
-            round.choices.fill(None);
+            round.exits.fill(None);
         }
         let nearest = std::mem::take(&mut self.nearest);
-        for switch in nearest.iter().map(|switch| switch.index()) {
-            let port = lfts[switch].entry(target.lid);
-            round.link[switch] = self.link_of_port[switch][usize::from(port)];
-            self.flow[switch] = self.hosts[switch];
-        }
-        for switch in nearest.iter().rev().map(|switch| switch.index()) {
-            if let Some(&peer) = self.peer.get(round.link[switch] as usize) {
-                self.flow[peer as usize] += self.flow[switch];
-            }
-        }
+        self.find_flows(&nearest, target, lfts);
         round.others[target.switch.index()] = 0;
         for switch in nearest.iter().map(|switch| switch.index()) {
-            let link = round.link[switch] as usize;
+            let link = self.held[switch] as usize;
             if let Some(&peer) = self.peer.get(link) {
                 let own = self.flow[switch] * self.time[link];
                 round.others[switch] = self.load[link] - own + round.others[peer as usize];
@@ -126,27 +114,25 @@ impl Leveller<'_> {
         lfts: &mut [Lft],
         round: &mut Round,
     ) {
-        let held = round.link[switch.index()];
+        let held = self.held[switch.index()];
         if held == NO_LINK {
             return;
         }
-        let choices = round.choices[switch.index()].get_or_insert_with(|| {
+        let exits = round.exits[switch.index()].get_or_insert_with(|| {
             let ports = self.choices(switch, target.column).into_iter();
-            let choice = |port: u8| {
+            let exit = |port: u8| {
                 let link = self.link_of_port[switch.index()][usize::from(port)];
                 let peer = self.peer[link as usize];
-                Choice { link, peer, port }
+                Exit { link, peer, port }
             };
-            ports.map(choice).collect()
+            ports.map(exit).collect()
         });
         let (flow, met) = (self.flow[switch.index()], round.others[switch.index()]);
-        let others =
-            |choice: &Choice| self.load[choice.link as usize] + round.others[choice.peer as usize];
+        let others = |exit: &Exit| self.load[exit.link as usize] + round.others[exit.peer as usize];
         let is_better =
-            |choice: &&Choice| choice.link != held && others(choice) * 32 < met * BETTER_THAN_32THS;
-        let better = choices.iter().filter(is_better);
-        let mut better: Vec<(u64, u8)> =
-            better.map(|choice| (others(choice), choice.port)).collect();
+            |exit: &&Exit| exit.link != held && others(exit) * 32 < met * BETTER_THAN_32THS;
+        let better = exits.iter().filter(is_better);
+        let mut better: Vec<(u64, u8)> = better.map(|exit| (others(exit), exit.port)).collect();
         if better.is_empty() {
             return;
         }
@@ -173,8 +159,7 @@ impl Leveller<'_> {
         };
         self.put(&now, flow, false);
         self.put(&way, flow, true);
-        self.change_flow(&now[..now.len() - 1], |other| other - flow);
-        self.change_flow(&way[..way.len() - 1], |other| other + flow);
+        self.change_way(&now, &way, flow);
         self.set_entry(switch, target, port, lfts);
         round.saved += 2 * u128::from(flow * TIME) * u128::from(met - meets);
     }
