@@ -140,22 +140,32 @@ impl Service {
         self.socket.set_read_timeout(Some(LIMIT)).unwrap();
     }
 
-    /// Sends SIGHUP, and returns the log of reading the configuration again.
+    /// Sends SIGHUP twice, and returns the log of the first reading of the configuration.
+    ///
+    /// The log may lag behind the service manager's messages. The second reading, of the same
+    /// configuration, marks the end of the first.
     fn reload(&self) -> String {
         let before = self.log.text.lock().len();
-        self.signal(Signal::HUP);
-        self.wait_for("RELOADING=1\nMONOTONIC_USEC=");
-        self.wait_for("READY=1");
-        // The log may lag behind the message; only a failure waits for long.
-        let read = |text: &str| text.contains("configuration read again") || text.contains("stays");
+        for _ in 0..2 {
+            self.signal(Signal::HUP);
+            self.wait_for("RELOADING=1\nMONOTONIC_USEC=");
+            self.wait_for("READY=1");
+        }
+        let is_reading = |line: &str| {
+            line.contains("configuration read again") || line.contains("in force stays")
+        };
         for _ in 0..6000 {
             let text = self.log.text.lock()[before..].to_owned();
-            if read(&text) {
-                return text;
+            let lines: Vec<&str> = text.lines().collect();
+            let second = lines.iter().rposition(|line| is_reading(line));
+            if let Some(second) = second
+                && lines[..second].iter().any(|line| is_reading(line))
+            {
+                return lines[..second].join("\n");
             }
             thread::sleep(Duration::from_millis(10));
         }
-        panic!("no log of the reload: {}", self.log.text.lock());
+        panic!("no log of two readings: {}", self.log.text.lock());
     }
 }
 
