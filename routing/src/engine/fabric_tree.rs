@@ -220,7 +220,7 @@ fn route(
         prepared: Prepared::default(),
     };
     let reason = format!("fabric-tree: {}", fabric.reason);
-    let state = interim.is_none().then(|| State {
+    let state = State {
         detours: Arc::new(detours),
         connect_roots: options.connect_roots,
         lids: Arc::new(lids),
@@ -231,9 +231,10 @@ fn route(
         numbers: options.numbers.clone(),
         parts: topology.components().len(),
         relieved: 0,
+        interim: interim.map(Arc::new),
         live,
         fabric,
-    });
+    };
     Ok(Routing {
         tables,
         engine: FabricTree.name(),
@@ -244,7 +245,7 @@ fn route(
         ranks: Some(ranks),
         ranking: Some(Ranking {
             prepared: Prepared {
-                state: state.map(Arc::new),
+                state: Some(Arc::new(state)),
                 whole: Some(why),
             },
             ..ranking

@@ -8,8 +8,11 @@
 use std::fs;
 use std::path::PathBuf;
 
+use crate::rebalance::rebalanced;
+
 use proptest::prelude::*;
 use rsm_routing::engine::{EngineKind, Options, Routing, route};
+use rsm_routing::generate::fail;
 use rsm_routing::ibnetdiscover::{Parsed, WarningKind, parse, write};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, Netlist, NodeKind};
 use rsm_routing::quality::{Settings, measure};
@@ -388,4 +391,27 @@ fn packets_spread_below_the_fullest_links() {
             found.bisection
         );
     }
+}
+
+/// Spreading could go on, and save a few percents of all meetings with thousands of blocks.
+#[test]
+fn rebalancing_leaves_moves_that_win_little_for_their_number() {
+    let Some(Parsed { netlist, .. }) = fabric("nvidia-selene-storage.txt") else {
+        return;
+    };
+    let intact = Topology::from_netlist(&netlist).unwrap();
+    let broken = Topology::from_netlist(&fail(netlist, "switches=1,seed=1").unwrap()).unwrap();
+    let whole = route(EngineKind::FabricTree, &intact, &Options::default(), None).unwrap();
+    let options = Options {
+        previous_ranking: whole.ranking,
+        ..Options::default()
+    };
+    let repaired = route(EngineKind::FabricTree, &broken, &options, None).unwrap();
+    let fullest = |routing: &Routing| verify(&broken, &routing.tables).load.max;
+    let (tables, before) = (repaired.tables.clone(), fullest(&repaired));
+    let (after, _) = rebalanced(&broken, repaired, 256);
+    let now = fullest(&after);
+    assert!(now * 4 < before * 3, "{now} of {before}");
+    let changed = after.tables.blocks_changed(&tables);
+    assert!(changed < 500, "{changed} blocks");
 }

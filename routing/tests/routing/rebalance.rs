@@ -7,7 +7,9 @@ use crate::random;
 use common::pgft;
 use proptest::prelude::*;
 use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, misses_parts, rebalance, route};
+use rsm_routing::generate::{fail, generate};
 use rsm_routing::mcast::Orientation;
+use rsm_routing::quality::{Settings, measure};
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::{Tally, Verified, mixture_is_acyclic, verify_whole};
 
@@ -50,7 +52,7 @@ fn fullest(topology: &Topology, tally: &Tally) -> f64 {
 }
 
 /// Rebalances until no step helps; returns the last routing, and the number of steps.
-fn rebalanced(topology: &Topology, broken: Routing, blocks: usize) -> (Routing, usize) {
+pub(crate) fn rebalanced(topology: &Topology, broken: Routing, blocks: usize) -> (Routing, usize) {
     let mut routing = broken;
     for step in 0.. {
         let proof = proved(topology, &routing);
@@ -153,6 +155,45 @@ fn an_intact_fabric_is_left_alone() {
     let proof = proved(&intact, &whole);
     let options = options(whole.ranking.as_ref());
     assert!(rebalance(&intact, &options, &proof.tally, 1000).is_none());
+}
+
+/// A generated fabric, whole and with faults, and its tables before and after the repair.
+fn damaged(spec: &str, faults: &str) -> (Topology, Topology, Routing, Routing) {
+    let netlist = generate(spec).unwrap();
+    let intact = Topology::from_netlist(&netlist).unwrap();
+    let broken = Topology::from_netlist(&fail(netlist, faults).unwrap()).unwrap();
+    let whole = routed(&intact, None);
+    let repaired = routed(&broken, whole.ranking.as_ref());
+    (intact, broken, whole, repaired)
+}
+
+#[test]
+fn links_are_relieved_while_packets_follow_another_order() {
+    let (intact, broken, whole, repaired) = damaged("fat-tree:k=8,levels=3", "links=8%,seed=1");
+    let ranking = repaired.ranking.as_ref().unwrap();
+    assert!(ranking.is_interim, "{}", repaired.reason);
+    let before = proved(&broken, &repaired).report.load.max;
+    let (after, _) = rebalanced(&broken, repaired, 64);
+    let fullest = proved(&broken, &after).report.load.max;
+    assert!(fullest * 5 < before * 4, "{fullest} of {before}");
+    // Another fault, and the end of both.
+    let worse = broken.without_cables(&[broken.cables()[40].a]);
+    let again = routed(&worse, after.ranking.as_ref());
+    proved(&worse, &again);
+    let back = routed(&intact, again.ranking.as_ref());
+    assert_eq!(back.tables, whole.tables);
+}
+
+/// The leaf with the fewest ways up decides how full the fullest link must be; packets elsewhere
+/// keep out of each other's way even so.
+#[test]
+fn rebalancing_spreads_packets_below_the_fullest_links() {
+    let (_, broken, _, repaired) = damaged("pgft:2;18,24;1,6;1,2,narrow=3", "links=5%,seed=1");
+    let shift = |routing: &Routing| measure(&broken, &routing.tables, &Settings::default()).shift;
+    let before = shift(&repaired).mean;
+    let (after, _) = rebalanced(&broken, repaired, 64);
+    let after = shift(&after).mean;
+    assert!(after * 8.0 < before * 7.0, "{after} of {before}");
 }
 
 proptest! {

@@ -21,6 +21,7 @@ use fixedbitset::FixedBitSet;
 use self::basis::Basis;
 pub use self::changes::Change;
 use self::changes::Differences;
+use super::super::order::Order;
 use super::super::paths::Tile;
 use super::super::{AbsentRoots, Options, Ranking, Routing};
 use super::detours::{self, Detours};
@@ -38,6 +39,9 @@ pub(crate) struct State {
     /// The topology that was routed.
     pub(super) present: TopologyId,
     pub(super) live: Live,
+    /// The order that packets follow until the missing parts are back, where that of the fabric
+    /// leaves pairs without a path.
+    pub(super) interim: Option<Arc<Order>>,
     pub(super) detours: Arc<Detours>,
     pub(super) connect_roots: bool,
     /// By position.
@@ -212,6 +216,9 @@ fn in_force(options: &Options) -> Result<(&Ranking, &State), &'static str> {
     let ranking = (options.previous_ranking.as_ref()).ok_or("no routes are in force")?;
     let earlier = ranking.prepared.state.as_deref();
     let earlier = earlier.ok_or("nothing is kept of how the routes in force were made")?;
+    if earlier.interim.is_some() {
+        return Err("packets follow another order while parts are missing");
+    }
     let known = &earlier.fabric.known;
     let mut roots = options.root_guids.clone();
     if options.absent_roots == AbsentRoots::LeaveOut {
@@ -301,6 +308,7 @@ impl Repaired {
             fabric: self.fabric,
             present: topology.id().clone(),
             live: self.live,
+            interim: None,
             detours: Arc::new(self.detours),
             connect_roots: options.connect_roots,
             lids: self.lids,

@@ -5,6 +5,7 @@ mod clashes;
 mod level;
 mod shifts;
 mod spread;
+mod step;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -177,20 +178,6 @@ impl<'a> Leveller<'a> {
             }
         }
         leveller
-    }
-
-    /// Moves packets to `targets` off links that have more than `high`, where another path is
-    /// better, and returns the number of moves.
-    pub(in super::super) fn relieve_all(
-        &mut self,
-        targets: &[Target],
-        lfts: &mut [Lft],
-        high: u64,
-        budget: &mut Budget,
-    ) -> usize {
-        self.set_high(high);
-        let free = self.relieve_at(0, targets, lfts, budget);
-        free + self.relieve_at(u64::MAX, targets, lfts, budget)
     }
 
     /// Moves packets to `targets` off full links at a price, and returns the number of moves.

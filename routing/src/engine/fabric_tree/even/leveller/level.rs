@@ -22,7 +22,7 @@ pub(in super::super) const MAX_READS: u64 = 1 << 26;
 const STEP_ENTRIES: u64 = MAX_READS / 4;
 
 /// The prices of moves off full links; see the leveller's field.
-const PRICES: [u64; 4] = [2, 4, 8, u64::MAX];
+pub(super) const PRICES: [u64; 4] = [2, 4, 8, u64::MAX];
 
 /// The moves that levelling does not look for, as they would take too long.
 #[derive(Clone, Copy, Default)]
@@ -41,10 +41,8 @@ impl Leveller<'_> {
         targets: &[Target],
         lfts: &mut [Lft],
     ) -> LeftOut {
-        let cuts = Cuts::of(self.ground, &self.hosts, targets, self.unit);
-        let Bounds { fair, least } = cuts.bounds();
         self.load = self.loads_of(targets, lfts);
-        let least = least.max(self.mean());
+        let Bounds { fair, least } = self.bounds(targets);
         let high = least / 64 * HIGH_64THS;
         if self.fullest() <= high {
             return LeftOut::default();
@@ -71,6 +69,21 @@ impl Leveller<'_> {
             relief: self.reads == 0,
             spread: !is_spread,
         }
+    }
+
+    /// The loads that links need not exceed, with those of now.
+    fn bounds(&self, targets: &[Target]) -> Bounds {
+        let cuts = Cuts::of(self.ground, &self.hosts, targets, self.unit);
+        let bounds = cuts.bounds();
+        Bounds {
+            least: bounds.least.max(self.mean()),
+            ..bounds
+        }
+    }
+
+    /// The load that some link has under any tables.
+    pub(in super::super::super) fn least(&self, targets: &[Target]) -> u64 {
+        self.bounds(targets).least
     }
 
     /// Relieves the fullest links at the price whose tables are best. `times` are those of packets

@@ -6,7 +6,7 @@
 //! saves (`Leveller::worth`).
 
 use super::clashes::Clashes;
-use super::{Leveller, NO_LINK, TIME, Target};
+use super::{Budget, Leveller, NO_LINK, TIME, Target};
 use crate::tables::Lft;
 use crate::topology::SwitchIdx;
 
@@ -49,10 +49,31 @@ struct Round {
 impl Leveller<'_> {
     /// Moves entries for `targets`, those of one column next to each other, where that pays, and
     /// takes all moves back if the tables are worse with them. `times` are those of packets by
-    /// link.
-    pub(super) fn spread(&mut self, times: &[u64], targets: &[Target], lfts: &mut [Lft]) {
+    /// link. Returns the part of all meetings that the moves save.
+    pub(super) fn spread(&mut self, times: &[u64], targets: &[Target], lfts: &mut [Lft]) -> f64 {
         let before = self.load.clone();
         let badness = self.badness(times, targets, lfts);
+        let saved = self.spread_within(targets, lfts, &mut Budget::of(usize::MAX));
+        let squares: u128 = before.iter().map(|&load| u128::from(load).pow(2)).sum();
+        let saved = saved as f64 / squares.max(1) as f64;
+        // Exchanges count as much as shifts.
+        let now = self.badness(times, targets, lfts) * (1.0 - saved).powi(2);
+        if saved < WORTH || now > badness {
+            self.take_back(0, lfts);
+            self.load = before;
+            return 0.0;
+        }
+        saved
+    }
+
+    /// Moves entries for `targets` within a budget, where each move pays. Returns twice the
+    /// meetings that they save, as squares of loads.
+    pub(super) fn spread_within(
+        &mut self,
+        targets: &[Target],
+        lfts: &mut [Lft],
+        budget: &mut Budget,
+    ) -> u128 {
         self.clashes = Clashes::among(targets);
         let mut round = Round {
             others: vec![0; self.hosts.len()],
@@ -64,25 +85,26 @@ impl Leveller<'_> {
             for _ in 0..ROUNDS {
                 let saved = round.saved;
                 for target in targets {
-                    self.spread_target(target, lfts, &mut round);
+                    if budget.may_allow(target.lid) {
+                        self.spread_target(target, lfts, &mut round, budget);
+                    }
                 }
                 if (round.saved - saved) * LAST_ROUND < round.saved {
                     break;
                 }
             }
         }
-        let squares: u128 = before.iter().map(|&load| u128::from(load).pow(2)).sum();
-        let saved = round.saved as f64 / squares.max(1) as f64;
-        // Exchanges count as much as shifts.
-        let now = self.badness(times, targets, lfts) * (1.0 - saved).powi(2);
-        if saved < WORTH || now > badness {
-            self.take_back(0, lfts);
-            self.load = before;
-        }
+        round.saved
     }
 
     /// Moves entries for one target.
-    fn spread_target(&mut self, target: &Target, lfts: &mut [Lft], round: &mut Round) {
+    fn spread_target(
+        &mut self,
+        target: &Target,
+        lfts: &mut [Lft],
+        round: &mut Round,
+        budget: &mut Budget,
+    ) {
         if self.set_column(target.column) {
             round.exits.fill(None);
         }
@@ -99,24 +121,27 @@ impl Leveller<'_> {
         // The farthest first. Packets that move take their own load along, so that those to others
         // stay the same behind the first link.
         for &switch in nearest.iter().rev() {
-            if self.flow[switch.index()] > 0 {
-                self.spread_entry(switch, target, lfts, round);
+            if self.flow[switch.index()] > 0
+                && budget.allows(switch, target.lid)
+                && self.spread_entry(switch, target, lfts, round)
+            {
+                budget.take(switch, target.lid);
             }
         }
         self.nearest = nearest;
     }
 
-    /// Moves the entry of one switch for a target, where that pays.
+    /// Moves the entry of one switch for a target, where that pays; whether it moved.
     fn spread_entry(
         &mut self,
         switch: SwitchIdx,
         target: &Target,
         lfts: &mut [Lft],
         round: &mut Round,
-    ) {
+    ) -> bool {
         let held = self.held[switch.index()];
         if held == NO_LINK {
-            return;
+            return false;
         }
         let exits = round.exits[switch.index()].get_or_insert_with(|| {
             let ports = self.choices(switch, target.column).into_iter();
@@ -134,7 +159,7 @@ impl Leveller<'_> {
         let better = exits.iter().filter(is_better);
         let mut better: Vec<(u64, u8)> = better.map(|exit| (others(exit), exit.port)).collect();
         if better.is_empty() {
-            return;
+            return false;
         }
         let held = lfts[switch.index()].entry(target.lid);
         better.sort_unstable();
@@ -155,12 +180,13 @@ impl Leveller<'_> {
             way.iter().all(fits).then_some((meets, port, way))
         });
         let Some((meets, port, way)) = chosen else {
-            return;
+            return false;
         };
         self.put(&now, flow, false);
         self.put(&way, flow, true);
         self.change_way(&now, &way, flow);
         self.set_entry(switch, target, port, lfts);
         round.saved += 2 * u128::from(flow * TIME) * u128::from(met - meets);
+        true
     }
 }
