@@ -1,6 +1,7 @@
 //! Steps of rebalancing: moves of levelling, in few blocks of tables.
 
 use std::collections::BTreeSet;
+use std::iter;
 
 use super::level::{MAX_READS, PRICES};
 use super::spread::MAX_ENTRIES;
@@ -12,9 +13,8 @@ use crate::tables::{BLOCK_LIDS, Lft};
 const WORTH_OF_BLOCK: f64 = 1e-4;
 
 impl Leveller<'_> {
-    /// Moves packets to `targets` off links that have more than `high`, and returns the number of
-    /// moves. Those that cost shifts nothing come first; the others have the price at which the
-    /// tables would be best without the budget.
+    /// Moves packets to `targets` off links that have more than `high`, if all such moves together
+    /// make better tables, and returns the number of moves.
     pub(in super::super::super) fn relieve_step(
         &mut self,
         high: u64,
@@ -23,27 +23,27 @@ impl Leveller<'_> {
         budget: &mut Budget,
     ) -> usize {
         self.set_high(high);
-        let free = self.relieve_at(0, targets, lfts, budget);
-        if free > 0 || self.full.is_empty() {
-            return free;
+        if self.full.is_empty() {
+            return 0;
         }
-        match self.best_price(targets, lfts) {
+        if (targets.len() * lfts.len()) as u64 > MAX_READS {
+            // To judge all moves would take seconds.
+            let free = self.relieve_at(0, targets, lfts, budget);
+            return free + self.relieve_at(u64::MAX, targets, lfts, budget);
+        }
+        match self.good_price(targets, lfts) {
             Some(price) => self.relieve_at(price, targets, lfts, budget),
             None => 0,
         }
     }
 
-    /// The price at which relief makes the tables best; `None` where all make them worse.
-    fn best_price(&mut self, targets: &[Target], lfts: &mut [Lft]) -> Option<u64> {
-        if (targets.len() * lfts.len()) as u64 > MAX_READS {
-            // A look at each price would take seconds.
-            return Some(u64::MAX);
-        }
+    /// A price at which relief makes better tables: 0, or the one with the best.
+    fn good_price(&mut self, targets: &[Target], lfts: &mut [Lft]) -> Option<u64> {
         let times = self.time.clone();
         let before = self.load.clone();
         let mut least = self.badness(&times, targets, lfts);
         let mut best = None;
-        for price in PRICES {
+        for price in iter::once(0).chain(PRICES) {
             self.reads = MAX_READS;
             let moved = self.relieve_at(price, targets, lfts, &mut Budget::of(usize::MAX));
             if moved > 0 {
@@ -52,6 +52,9 @@ impl Leveller<'_> {
                     (least, best) = (badness, Some(price));
                 }
                 self.start_again(&before, lfts);
+            }
+            if best == Some(0) {
+                break;
             }
         }
         self.reads = MAX_READS;
