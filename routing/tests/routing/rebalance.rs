@@ -167,6 +167,16 @@ fn damaged(spec: &str, faults: &str) -> (Topology, Topology, Routing, Routing) {
     (intact, broken, whole, repaired)
 }
 
+/// The mean load of the fullest link in shifts of a fabric with faults, after the repair and after
+/// rebalancing.
+fn shifts(spec: &str, faults: &str) -> (f64, f64) {
+    let (_, broken, _, repaired) = damaged(spec, faults);
+    let shift = |routing: &Routing| measure(&broken, &routing.tables, &Settings::default()).shift;
+    let before = shift(&repaired).mean;
+    let (after, _) = rebalanced(&broken, repaired, 64);
+    (before, shift(&after).mean)
+}
+
 #[test]
 fn links_are_relieved_while_packets_follow_another_order() {
     let (intact, broken, whole, repaired) = damaged("fat-tree:k=8,levels=3", "links=8%,seed=1");
@@ -188,22 +198,14 @@ fn links_are_relieved_while_packets_follow_another_order() {
 /// keep out of each other's way even so.
 #[test]
 fn rebalancing_spreads_packets_below_the_fullest_links() {
-    let (_, broken, _, repaired) = damaged("pgft:2;18,24;1,6;1,2,narrow=3", "links=5%,seed=1");
-    let shift = |routing: &Routing| measure(&broken, &routing.tables, &Settings::default()).shift;
-    let before = shift(&repaired).mean;
-    let (after, _) = rebalanced(&broken, repaired, 64);
-    let after = shift(&after).mean;
+    let (before, after) = shifts("pgft:2;18,24;1,6;1,2,narrow=3", "links=5%,seed=1");
     assert!(after * 8.0 < before * 7.0, "{after} of {before}");
 }
 
 /// Its fullest link could have less, but hosts that send by one pattern would meet more often.
 #[test]
 fn relief_that_makes_shifts_slower_than_it_is_worth_is_left() {
-    let (_, broken, _, repaired) = damaged("pgft:2;18,24;1,12;1,1,uneven=60", "switches=1,seed=2");
-    let shift = |routing: &Routing| measure(&broken, &routing.tables, &Settings::default()).shift;
-    let before = shift(&repaired).mean;
-    let (after, _) = rebalanced(&broken, repaired, 64);
-    let after = shift(&after).mean;
+    let (before, after) = shifts("pgft:2;18,24;1,12;1,1,uneven=60", "switches=1,seed=2");
     assert!(after <= before, "{after} of {before}");
 }
 

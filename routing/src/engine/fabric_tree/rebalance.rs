@@ -21,9 +21,6 @@ use crate::verify::Tally;
 /// under any tables: below that, the gain is not worth packets overtaking each other.
 const STRAINED_64THS: u64 = 72;
 
-/// Rebalancing relieves links down to so many 64ths of that load.
-const RELIEVED_64THS: u64 = 67;
-
 /// A step of rebalancing.
 #[derive(Debug)]
 pub struct Rebalanced {
@@ -68,7 +65,9 @@ pub fn rebalance(
         .iter()
         .map(|here| here.map_or_else(Lft::default, |here| earlier.tables.lft(here).clone()))
         .collect();
-    if strain.step(&targets, &mut lfts, blocks) == 0 {
+    let mut budget = Budget::of(blocks);
+    let (leveller, least) = (&mut strain.leveller, strain.least);
+    if leveller.step(least, &targets, &mut lfts, &mut budget) == 0 {
         return None;
     }
     let was = |switch: SwitchIdx| {
@@ -112,11 +111,9 @@ pub fn rebalance(
     })
 }
 
-/// The load of the fullest link, and the load that it should have.
+/// The loads of links, and the load that the fullest should have.
 struct Strain<'a> {
     leveller: Leveller<'a>,
-    /// The load of the fullest link, in packets times their time.
-    fullest: u64,
     /// The load that some link has under any tables.
     least: u64,
 }
@@ -144,7 +141,6 @@ impl<'a> Strain<'a> {
             }
         }
         Strain {
-            fullest: leveller.loads().iter().copied().max().unwrap_or(0),
             least: leveller.least(targets),
             leveller,
         }
@@ -152,17 +148,7 @@ impl<'a> Strain<'a> {
 
     /// Whether links need relief: rebalancing that has begun goes on to its end.
     fn is_high(&self, state: &State) -> bool {
-        state.relieved > 0 || self.fullest > self.least / 64 * STRAINED_64THS
-    }
-
-    /// Moves entries in at most so many blocks, and returns the number of moves.
-    fn step(&mut self, targets: &[Target], lfts: &mut [Lft], blocks: usize) -> usize {
-        let high = self.least / 64 * RELIEVED_64THS;
-        let mut budget = Budget::of(blocks);
-        match self.leveller.relieve_step(high, targets, lfts, &mut budget) {
-            0 => self.leveller.spread_step(high, targets, lfts, &mut budget),
-            moved => moved,
-        }
+        state.relieved > 0 || self.leveller.fullest() > self.least / 64 * STRAINED_64THS
     }
 }
 

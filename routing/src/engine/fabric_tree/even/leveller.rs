@@ -223,11 +223,13 @@ impl<'a> Leveller<'a> {
         places.collect::<BTreeSet<_>>().into_iter()
     }
 
-    /// Takes back all moves but the first so many. The loads stay those with all of them.
-    fn take_back(&mut self, keep: usize, lfts: &mut [Lft]) {
+    /// Takes back all moves but the first so many; `loads` are those with these.
+    fn take_back(&mut self, keep: usize, loads: &[u64], lfts: &mut [Lft]) {
         for moved in self.moved.drain(keep..).rev() {
             lfts[moved.switch.index()].set_entry(moved.target.lid, moved.from);
         }
+        self.load.copy_from_slice(loads);
+        self.set_high(self.high);
     }
 
     fn set_high(&mut self, high: u64) {
@@ -281,11 +283,6 @@ impl<'a> Leveller<'a> {
                 }
             }
         }
-    }
-
-    /// By link: packets times their time.
-    pub(in super::super) fn loads(&self) -> &[u64] {
-        &self.load
     }
 
     /// Sets the number of packets over a link.

@@ -43,6 +43,7 @@ impl Budget {
     }
 }
 
-fn block_of(switch: SwitchIdx, lid: Lid) -> (SwitchIdx, usize) {
+/// The block of a switch's table that holds the entry for a LID.
+pub(super) fn block_of(switch: SwitchIdx, lid: Lid) -> (SwitchIdx, usize) {
     (switch, lid.index() / BLOCK_LIDS)
 }

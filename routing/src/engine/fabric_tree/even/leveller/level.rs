@@ -33,6 +33,11 @@ pub(in super::super::super) struct LeftOut {
     pub(in super::super::super) spread: bool,
 }
 
+/// The load above which a link is full, where some link has `least` under any tables.
+pub(super) fn high_above(least: u64) -> u64 {
+    least / 64 * HIGH_64THS
+}
+
 impl Leveller<'_> {
     /// Moves entries for `targets`, those of one column next to each other, where some link has
     /// clearly more load than under the best of tables.
@@ -43,7 +48,7 @@ impl Leveller<'_> {
     ) -> LeftOut {
         self.load = self.loads_of(targets, lfts);
         let Bounds { fair, least } = self.bounds(targets);
-        let high = least / 64 * HIGH_64THS;
+        let high = high_above(least);
         if self.fullest() <= high {
             return LeftOut::default();
         }
@@ -115,9 +120,7 @@ impl Leveller<'_> {
                     .map(|moved| (moved.switch, moved.target, now(moved)))
                     .collect();
             }
-            self.take_back(free.0, lfts);
-            self.load.clone_from(&free.1);
-            self.set_high(self.high);
+            self.take_back(free.0, &free.1, lfts);
         }
         for (switch, target, port) in best {
             self.set_entry(switch, &target, port, lfts);
@@ -129,7 +132,8 @@ impl Leveller<'_> {
         self.fullest() as f64 * self.fullest_in_shifts(times, targets, lfts).powi(2)
     }
 
-    fn fullest(&self) -> u64 {
+    /// The load of the fullest link, in packets times their time.
+    pub(in super::super::super) fn fullest(&self) -> u64 {
         self.load.iter().copied().max().unwrap_or(0)
     }
 

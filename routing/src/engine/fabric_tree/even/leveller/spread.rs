@@ -59,8 +59,7 @@ impl Leveller<'_> {
         // Exchanges count as much as shifts.
         let now = self.badness(times, targets, lfts) * (1.0 - saved).powi(2);
         if saved < WORTH || now > badness {
-            self.take_back(0, lfts);
-            self.load = before;
+            self.take_back(0, &before, lfts);
             return 0.0;
         }
         saved

@@ -3,26 +3,35 @@
 use std::collections::BTreeSet;
 use std::iter;
 
-use super::level::{MAX_READS, PRICES};
+use super::budget::block_of;
+use super::level::{MAX_READS, PRICES, high_above};
 use super::spread::MAX_ENTRIES;
 use super::{Budget, Leveller, Target};
-use crate::tables::{BLOCK_LIDS, Lft};
+use crate::tables::Lft;
 
 /// Spreading pays where each block of tables that changes saves this part of all meetings: below
 /// that, the gain is not worth packets overtaking each other.
 const WORTH_OF_BLOCK: f64 = 1e-4;
 
 impl Leveller<'_> {
-    /// Moves packets to `targets` off links that have more than `high`, if all such moves together
-    /// make better tables, and returns the number of moves.
-    pub(in super::super::super) fn relieve_step(
+    /// Moves entries for `targets` where some link has `least` under any tables, and returns the
+    /// number of moves: off full links, or else to ways on which their packets meet fewer others.
+    pub(in super::super::super) fn step(
         &mut self,
-        high: u64,
+        least: u64,
         targets: &[Target],
         lfts: &mut [Lft],
         budget: &mut Budget,
     ) -> usize {
-        self.set_high(high);
+        self.set_high(high_above(least));
+        match self.relieve_step(targets, lfts, budget) {
+            0 => self.spread_step(targets, lfts, budget),
+            moved => moved,
+        }
+    }
+
+    /// Moves packets off full links, if all such moves together make better tables.
+    fn relieve_step(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
         if self.full.is_empty() {
             return 0;
         }
@@ -51,7 +60,7 @@ impl Leveller<'_> {
                 if badness < least {
                     (least, best) = (badness, Some(price));
                 }
-                self.start_again(&before, lfts);
+                self.take_back(0, &before, lfts);
             }
             if best == Some(0) {
                 break;
@@ -61,39 +70,24 @@ impl Leveller<'_> {
         best
     }
 
-    /// Moves entries for `targets` to ways on which their packets meet fewer others, if all such
-    /// moves together are worth it, and returns the number of moves. No link gets more load
-    /// than the fullest on the way before, or `high`.
-    pub(in super::super::super) fn spread_step(
-        &mut self,
-        high: u64,
-        targets: &[Target],
-        lfts: &mut [Lft],
-        budget: &mut Budget,
-    ) -> usize {
+    /// Moves entries to ways on which their packets meet fewer others, if all such moves together
+    /// are worth it. No link gets more load than the fullest on the way before, or becomes full.
+    fn spread_step(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
         if targets.len() * lfts.len() > MAX_ENTRIES {
             return 0;
         }
-        self.set_high(high);
         let times = self.time.clone();
         let before = self.load.clone();
         let saved = self.spread(&times, targets, lfts);
         let moved = self.moved.iter();
         let blocks: BTreeSet<_> = moved
-            .map(|moved| (moved.switch, moved.target.lid.index() / BLOCK_LIDS))
+            .map(|moved| block_of(moved.switch, moved.target.lid))
             .collect();
-        self.start_again(&before, lfts);
+        self.take_back(0, &before, lfts);
         if blocks.is_empty() || saved < blocks.len() as f64 * WORTH_OF_BLOCK {
             return 0;
         }
         self.spread_within(targets, lfts, budget);
         self.moved.len()
-    }
-
-    /// Takes all moves back; `before` are the loads without them.
-    fn start_again(&mut self, before: &[u64], lfts: &mut [Lft]) {
-        self.take_back(0, lfts);
-        self.load.copy_from_slice(before);
-        self.set_high(self.high);
     }
 }
