@@ -12,17 +12,13 @@ mod options;
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use rsm_ids::{Guid, PortNum};
-use rsm_mad::transport::{RemoteAddress, SaInbound, SaPort as _, Sinks};
 use rsm_mad::wire::sa::SaMad;
-use rsm_sim::live::{LiveError, SimTransport};
 use rsm_tests::clock::{Stopwatch, wait_for_every};
 use rsm_tests::measure::{memory, milliseconds, reset_peak};
 use rsm_tests::sharing::{Manager, Site};
-use rsm_tests::storm::{Crowd, Host};
+use rsm_tests::storm::{Crowd, Host, Ports};
 
 use options::Options;
 
@@ -31,9 +27,6 @@ const DEFAULT_SPEC: &str = "pgft:3;32,32,44;1,32,16;1,1,2";
 
 /// Longer than it takes to bring the subnet up, and to store what hosts registered.
 const LIMIT: Duration = Duration::from_secs(600);
-
-/// How long a host's port waits for an answer; one that comes later is dropped.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Time between two looks at the manager.
 const LOOK: Duration = Duration::from_millis(100);
@@ -67,7 +60,7 @@ fn run(spec: &str, store: &str, out: &mut impl Write) -> Result<(), Failure> {
     let watch = Stopwatch::start();
     wait(&rsm, |status| status["state"] == "up")?;
     wait(&rsm, |status| backlog(status).waiting == 0)?;
-    let hosts = hosts(&site)?;
+    let hosts = Host::all_of(&site.fabric)?;
     writeln!(
         out,
         "  {} hosts up and stored after {:.1} s",
@@ -75,29 +68,9 @@ fn run(spec: &str, store: &str, out: &mut impl Write) -> Result<(), Failure> {
         watch.elapsed().as_secs_f64()
     )?;
 
-    let (sender, answers) = channel();
-    let ports: Vec<SimTransport> = hosts
-        .iter()
-        .map(|host| {
-            let (lid, sender) = (host.lid, sender.clone());
-            let sinks = Sinks {
-                others: Box::new(|_| ()),
-                sa: Some(Box::new(move |inbound| {
-                    if let SaInbound::Datagram(datagram) = inbound {
-                        // The storm may be over.
-                        let _ = sender.send((lid, datagram.mad));
-                    }
-                })),
-                performance: None,
-            };
-            site.fabric.fabric.sim.attach(host.node, host.port, sinks)
-        })
-        .collect::<Result<_, LiveError>>()?;
-    let server = RemoteAddress::gsi(site.fabric.lid(0), 0);
-    let send = |index: usize, mad: &SaMad| {
-        // A request that is lost is asked again.
-        let _ = ports[index].sa().send(mad.as_bytes(), &server, PATIENCE);
-    };
+    let fabric = &site.fabric;
+    let (ports, answers) = Ports::attach(&fabric.fabric.sim, &hosts, fabric.lid(0))?;
+    let send = |index: usize, mad: &SaMad| ports.send(index, mad);
     let mut crowd = Crowd::new(&hosts, send, answers);
     crowd.wait_until_it_answers();
 
@@ -155,23 +128,4 @@ fn backlog(status: &serde_json::Value) -> Backlog {
 fn wait(rsm: &Manager, holds: impl Fn(&serde_json::Value) -> bool) -> Result<(), Failure> {
     let held = wait_for_every(LOOK, LIMIT, || holds(&rsm.status()).then_some(()));
     held.ok_or_else(|| format!("{}\n{}", rsm.status(), rsm.process.stderr_so_far()).into())
-}
-
-/// All but the manager's.
-fn hosts(site: &Site) -> Result<Vec<Host>, Failure> {
-    let at: Vec<(Guid, PortNum)> = site.fabric.hosts[1..].to_vec();
-    let hosts = site.fabric.fabric.sim.with(move |sim| {
-        let host = |&(node, port): &(Guid, PortNum)| {
-            let guid = sim.port_guid(node, port).expect("it is there");
-            let lid = sim.port_info(node, port).expect("it is there").lid();
-            Host {
-                node,
-                port,
-                guid,
-                lid,
-            }
-        };
-        at.iter().map(host).collect()
-    });
-    Ok(hosts?)
 }

@@ -200,12 +200,15 @@ impl Running {
     #[must_use]
     pub fn processor_time(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id()));
-        let spent = tasks.into_iter().flatten().flatten().filter_map(|task| {
-            // The first number: nanoseconds on a processor.
-            let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<u64>().ok()
-        });
-        Duration::from_nanos(spent.sum())
+        let tasks = tasks.into_iter().flatten().flatten();
+        tasks.map(|task| processor_time_of(&task.path())).sum()
+    }
+
+    /// The processor time of its first thread so far. Zero where the kernel does not report it.
+    #[must_use]
+    pub fn first_thread_time(&self) -> Duration {
+        let id = self.id();
+        processor_time_of(Path::new(&format!("/proc/{id}/task/{id}")))
     }
 
     /// The writing end of the child's standard input, once.
@@ -379,6 +382,17 @@ impl Finished {
             output: format!("{}{}", tail(&self.stdout), tail(&self.stderr)),
         })
     }
+}
+
+/// The processor time of the thread with this folder in `/proc`.
+fn processor_time_of(task: &Path) -> Duration {
+    // The first number: nanoseconds on a processor.
+    let text = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
+    let spent = text
+        .split_whitespace()
+        .next()
+        .and_then(|text| text.parse().ok());
+    Duration::from_nanos(spent.unwrap_or(0))
 }
 
 /// The last lines of a long output, enough to see the error.

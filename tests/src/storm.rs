@@ -7,17 +7,20 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::Write;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::{Gid, Tid};
+use rsm_mad::transport::{RemoteAddress, SaInbound, SaPort as _, Sinks};
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{MadHeader, Method, Status};
-use rsm_mad::wire::sa::{JoinState, McMemberRecord, PathRecord, Record as _, SaMad};
+use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, PathRecord, Record as _, SaMad};
+use rsm_sim::live::{LiveError, SimHandle, SimTransport};
 
 use crate::clock::now;
+use crate::managed::Managed;
 use crate::measure::milliseconds;
 
 /// The broadcast group of the default partition: ff12:401b:ffff::ffff:ffff.
@@ -45,6 +48,73 @@ pub struct Host {
     pub guid: Guid,
     /// The port's LID.
     pub lid: Lid,
+}
+
+impl Host {
+    /// All hosts of a fabric but the manager's, in the order of their GUIDs. rsm has addressed them.
+    ///
+    /// # Errors
+    ///
+    /// The simulation has stopped.
+    pub fn all_of(fabric: &Managed) -> Result<Vec<Host>, LiveError> {
+        let at: Vec<(Guid, PortNum)> = fabric.hosts[1..].to_vec();
+        fabric.fabric.sim.with(move |sim| {
+            let host = |&(node, port): &(Guid, PortNum)| Host {
+                node,
+                port,
+                guid: sim.port_guid(node, port).expect("it is there"),
+                lid: sim.port_info(node, port).expect("it is there").lid(),
+            };
+            at.iter().map(host).collect()
+        })
+    }
+}
+
+/// The ports of hosts on a simulated fabric in real time.
+pub struct Ports {
+    ports: Vec<SimTransport>,
+    server: RemoteAddress,
+}
+
+impl Ports {
+    /// Attaches to the port of each host, to ask the SA at the LID `server`; with the way on which
+    /// the answers come.
+    ///
+    /// # Errors
+    ///
+    /// A port is taken, or the simulation has stopped.
+    pub fn attach(
+        sim: &SimHandle,
+        hosts: &[Host],
+        server: Lid,
+    ) -> Result<(Ports, Receiver<(Lid, MadBytes)>), LiveError> {
+        let (sender, answers) = channel();
+        let attach = |host: &Host| {
+            let (lid, sender) = (host.lid, sender.clone());
+            let sinks = Sinks {
+                others: Box::new(|_| ()),
+                sa: Some(Box::new(move |inbound| {
+                    if let SaInbound::Datagram(datagram) = inbound {
+                        // The storm may be over.
+                        let _ = sender.send((lid, datagram.mad));
+                    }
+                })),
+                performance: None,
+            };
+            sim.attach(host.node, host.port, sinks)
+        };
+        let ports = Ports {
+            ports: hosts.iter().map(attach).collect::<Result<_, _>>()?,
+            server: RemoteAddress::gsi(server, 0),
+        };
+        Ok((ports, answers))
+    }
+
+    /// Sends a request of the host with this index. One that is lost is asked again by the crowd.
+    pub fn send(&self, index: usize, mad: &SaMad) {
+        let port = self.ports[index].sa();
+        let _ = port.send(mad.as_bytes(), &self.server, PATIENCE);
+    }
 }
 
 /// How the hosts fared.
@@ -281,7 +351,9 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
     }
 }
 
-fn join(host: &Host) -> SaMad {
+/// What a host sends to join the broadcast group, and to leave it.
+#[must_use]
+pub fn membership(host: &Host) -> (ComponentMask, McMemberRecord) {
     let mut record = McMemberRecord::default();
     record
         .set_mgid(BROADCAST)
@@ -292,6 +364,11 @@ fn join(host: &Host) -> SaMad {
         | McMemberRecord::PORT_GID
         | McMemberRecord::P_KEY
         | McMemberRecord::JOIN_STATE;
+    (mask, record)
+}
+
+fn join(host: &Host) -> SaMad {
+    let (mask, record) = membership(host);
     SaMad::request(Method::SET, Tid(1), mask, &record)
 }
 

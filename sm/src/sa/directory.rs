@@ -1,5 +1,6 @@
 //! Directory of the subnet's ports by LID, GUID and path: a snapshot arranged for queries of hosts.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortNum};
@@ -101,6 +102,21 @@ impl Directory {
             qos: qos.map(Arc::new),
             names: AliasIndex::default(),
         }
+    }
+
+    /// The ports, by GUID, that only this or `before` has, or that were in other partitions before,
+    /// and maybe some more. `None`: possibly any, as where two ports have the same GUID.
+    pub(super) fn differing_members(&self, before: &Directory) -> Option<BTreeSet<Guid>> {
+        if !Arc::ptr_eq(&self.plan.policy, &before.plan.policy) {
+            return None;
+        }
+        let shares_ends = Arc::ptr_eq(&self.ends, &before.ends);
+        if shares_ends && Arc::ptr_eq(&self.memberships, &before.memberships) {
+            return Some(BTreeSet::new());
+        }
+        self.ends.differing(&before.ends, |now, then| {
+            self.memberships.table(now) == before.memberships.table(then)
+        })
     }
 
     /// The same directory with these alias GUIDs.

@@ -9,8 +9,7 @@ use rsm_mad::Time;
 
 use super::events::News;
 use super::memory::Unsaved;
-use super::sa_snapshot::SaSnapshot;
-use super::{LookedThrough, Sa, mcast};
+use super::{Directory, Sa, mcast};
 use crate::alias_guids::AliasGuids;
 use crate::plan::groups::GroupSet;
 
@@ -29,34 +28,19 @@ const SAVE_PAUSE: Duration = Duration::from_millis(250);
 impl Sa {
     /// Does the work due at `now`, one turn's worth. Call it after each [`Sa::answer_from`] too.
     pub fn handle_deadline(&mut self, now: Time) {
-        let SaSnapshot {
-            directory,
-            is_master,
-        } = &self.sa_snapshot;
-        if let LookedThrough::UpTo(after) = self.looked
-            && let Some(directory) = directory
-            && *is_master
-        {
-            if after.is_none() {
-                self.services.ports_changed(directory, now);
-                self.guids.ports_changed(directory, now);
-                self.events.ports_changed(directory, now);
-                // The first directory gives no notices: there is none before to compare it with.
-                if let Some(before) = self.seen.replace(directory.clone()) {
-                    self.events.compare(&before, directory, now);
-                }
-                self.reregister.ports_changed(directory);
+        if let Some(directory) = self.sa_snapshot.in_force() {
+            let directory = Arc::clone(directory);
+            if std::mem::take(&mut self.is_unseen) {
+                self.see(&directory, now);
             }
-            let after = self.multicast.ports_changed(directory.as_ref(), after, now);
-            self.looked = match after {
-                Some(_) => LookedThrough::UpTo(after),
-                None => LookedThrough::AtAll,
-            };
+            let ports = directory.as_ref();
+            self.multicast
+                .ports_changed(ports, &mut self.unexamined, now);
         }
         self.reregister.lost(self.multicast.handle_deadline(now));
         self.reregister.lost(self.events.handle_deadline(now));
         self.services.handle_deadline(now);
-        if let Some(directory) = directory {
+        if let Some(directory) = &self.sa_snapshot.directory {
             while let Some(event) = self.multicast.poll_event() {
                 let news = match event {
                     mcast::GroupEvent::Created(mgid, p_key) => {
@@ -71,6 +55,23 @@ impl Sa {
         }
         if self.guids.handle_deadline(now) {
             self.name_ports();
+        }
+    }
+
+    /// The subnet has changed: takes in which ports have come and gone.
+    fn see(&mut self, directory: &Arc<Directory>, now: Time) {
+        self.services.ports_changed(directory, now);
+        self.guids.ports_changed(directory, now);
+        self.events.ports_changed(directory, now);
+        self.reregister.ports_changed(directory);
+        let before = self.seen.replace(Arc::clone(directory));
+        // The first directory gives no notices: there is none before to compare it with.
+        if let Some(before) = &before {
+            self.events.compare(before, directory, now);
+        }
+        match before.and_then(|before| directory.differing_members(&before)) {
+            Some(ports) => self.unexamined.add(ports),
+            None => self.unexamined.add_all(),
         }
     }
 
@@ -105,11 +106,8 @@ impl Sa {
 
     /// Whether ports are left to look through.
     fn is_looking(&self) -> bool {
-        let SaSnapshot {
-            directory,
-            is_master,
-        } = &self.sa_snapshot;
-        self.looked != LookedThrough::AtAll && directory.is_some() && *is_master
+        let is_left = self.is_unseen || !self.unexamined.is_empty();
+        is_left && self.sa_snapshot.in_force().is_some()
     }
 
     /// The members of multicast groups, if they have changed, for the core to plan for. Changes in

@@ -1,6 +1,6 @@
 //! Ports that packets can be addressed to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortState};
@@ -115,6 +115,41 @@ impl Ends {
             && changed
                 .iter()
                 .all(|(_, before, now)| has_same_ends(before, now))
+    }
+
+    /// The ends, by GUID, that only these or `before` have, that are not the same by `is_same`, and
+    /// some beside those. `None` where two have the same GUID.
+    pub(super) fn differing(
+        &self,
+        before: &Ends,
+        is_same: impl Fn(EndIx, EndIx) -> bool,
+    ) -> Option<BTreeSet<Guid>> {
+        let are_unique = |ends: &Ends| ends.by_guid.len() == ends.all.len();
+        if !are_unique(self) || !are_unique(before) {
+            return None;
+        }
+        let mut differing = BTreeSet::new();
+        let (mut now, mut then) = (0, 0);
+        loop {
+            match (self.all.get(now), before.all.get(then)) {
+                (None, None) => return Some(differing),
+                (Some(here), Some(there)) if here.guid == there.guid => {
+                    if !is_same(EndIx(now as u32), EndIx(then as u32)) {
+                        differing.insert(here.guid);
+                    }
+                    (now, then) = (now + 1, then + 1);
+                }
+                (Some(here), there) if there.is_none() || before.by_guid(here.guid).is_none() => {
+                    differing.insert(here.guid);
+                    now += 1;
+                }
+                // One that is gone, or has another place than before.
+                (here, there) => {
+                    differing.extend([here, there].into_iter().flatten().map(|end| end.guid));
+                    then += 1;
+                }
+            }
+        }
     }
 
     fn add(&mut self, end: EndPort) {

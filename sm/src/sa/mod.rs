@@ -43,7 +43,6 @@ pub use memory::{SavedSaState, Touched, Unsaved};
 pub use path::NoPath;
 pub use path::between::{PathEnd, PathQuery, TracedPath};
 pub use path_qos::SlReason;
-use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
@@ -54,7 +53,9 @@ pub use trust::Trust;
 
 use self::events::{Events, News, NoticeReport, SubscriptionsView};
 use self::guids::AliasRegistry;
-use self::mcast::{GroupRegistry, GroupRegistryConfig, GroupRules, GroupsView, SavedGroup};
+use self::mcast::{
+    GroupRegistry, GroupRegistryConfig, GroupRules, GroupsView, SavedGroup, Unexamined,
+};
 use self::reregister::LostRegistrations;
 use self::services::{ServiceRegistry, ServicesView};
 use crate::alias_guids::AliasGuids;
@@ -84,14 +85,6 @@ pub struct SaConfig {
     pub groups: GroupRules,
 }
 
-/// How far the ports of a directory were looked through.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum LookedThrough {
-    /// Up to this port; `None`: not begun.
-    UpTo(Option<Guid>),
-    AtAll,
-}
-
 /// The state that hosts have registered with the SA, at one moment. Holding it costs a copy of each
 /// part that changes meanwhile.
 #[derive(Clone, Debug, Default)]
@@ -114,11 +107,13 @@ pub struct Sa {
     multicast: GroupRegistry,
     services: ServiceRegistry,
     guids: AliasRegistry,
-    /// How far the ports of `sa_snapshot` were looked through for members that are gone.
-    looked: LookedThrough,
+    /// Whether the ports of `sa_snapshot` are yet to be compared with those of `seen`.
+    is_unseen: bool,
+    /// Members that may be gone, or in other partitions.
+    unexamined: Unexamined,
     events: Events,
     reregister: LostRegistrations,
-    /// The directory that was last looked through.
+    /// The last directory whose ports were compared with those of the one before it.
     seen: Option<Arc<Directory>>,
     /// When the last group set went to the core, and how many memberships it had to look at.
     told: Option<(Time, u32)>,
@@ -141,7 +136,8 @@ impl Sa {
             }),
             services: ServiceRegistry::default(),
             guids: AliasRegistry::default(),
-            looked: LookedThrough::AtAll,
+            is_unseen: false,
+            unexamined: Unexamined::default(),
             events: Events::default(),
             reregister: LostRegistrations::default(),
             seen: None,
@@ -173,7 +169,10 @@ impl Sa {
         if same {
             return;
         }
-        self.looked = LookedThrough::UpTo(None);
+        if std::mem::replace(&mut self.is_unseen, true) {
+            // Members that joined by the snapshot between would be missed by a comparison.
+            self.unexamined.add_all();
+        }
         if !self.sa_snapshot.is_master {
             // The other master has reported the changes meanwhile.
             self.seen = None;

@@ -26,12 +26,8 @@ pub(super) fn changes(persisted: &Persisted, known: &DeviceCapabilities, changes
         let words = words.iter().flat_map(|word| word.to_be_bytes());
         (encode_type(device).to_vec(), words.collect::<Vec<u8>>())
     };
-    table::replace(
-        persisted,
-        TABLE,
-        &known.answers().map(row).collect(),
-        changes,
-    );
+    let rows: table::Rows = known.answers().map(row).collect();
+    table::replace(persisted, TABLE, &rows, changes);
 }
 
 /// Vendor, device, revision: big-endian, 10 bytes.

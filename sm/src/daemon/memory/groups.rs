@@ -8,7 +8,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, Rate};
 
-use super::table::{self, Rows};
+use super::table;
 use crate::sa::mcast::{
     GroupsView, MulticastGroup, MulticastMember, Parameters, SavedGroup, SavedMember,
 };
@@ -42,17 +42,17 @@ pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
 
 /// Adds the changes that make `persisted` have the groups of `view`.
 pub(super) fn changes(persisted: &Persisted, view: &GroupsView, changes: &mut ChangeSet) {
-    let mut groups = Rows::new();
-    let mut members = Rows::new();
-    for group in view.groups() {
-        let (key, value) = encode_group(group);
-        members.extend(
-            (group.members.values()).map(|member| (member_key(&key, member.gid), encode(member))),
-        );
-        groups.insert(key, value);
-    }
-    table::replace(persisted, GROUPS, &groups, changes);
-    table::replace(persisted, MEMBERS, &members, changes);
+    let groups = view.groups().map(encode_group);
+    table::replace(persisted, GROUPS, groups, changes);
+    // A group may have every port of the subnet as a member: none costs a piece of memory here.
+    let members = view.groups().flat_map(|group| {
+        let mut members: Vec<&MulticastMember> = group.members.values().collect();
+        members.sort_unstable_by_key(|member| member.gid);
+        let mgid = group.parameters.mgid;
+        let row = move |member: &MulticastMember| (member_key(mgid, member.gid), encode(member));
+        members.into_iter().map(row)
+    });
+    table::replace(persisted, MEMBERS, members, changes);
 }
 
 /// The rows of a group and of a member that joined or left.
@@ -66,23 +66,27 @@ pub(super) fn rows(view: &GroupsView, mgid: Gid, member: Gid) -> Vec<RowChange> 
         return gone.into_iter().flatten().collect();
     };
     let (key, value) = encode_group(group);
-    let member_key = member_key(&key, member);
+    let member_key = member_key(mgid, member).to_vec();
     let row = match group.members.get(&member.guid()) {
-        Some(member) => table::set(MEMBERS, member_key, encode(member)),
+        Some(member) => table::set(MEMBERS, member_key, encode(member).to_vec()),
         None => table::clear(MEMBERS, member_key),
     };
     let rows = [table::set(GROUPS, key, value), row];
     rows.into_iter().flatten().collect()
 }
 
-fn member_key(group: &[u8], member: Gid) -> Vec<u8> {
-    [group, &member.0.to_be_bytes()].concat()
+fn member_key(group: Gid, member: Gid) -> [u8; 2 * GID_LEN] {
+    let mut key = [0; 2 * GID_LEN];
+    key[..GID_LEN].copy_from_slice(&group.0.to_be_bytes());
+    key[GID_LEN..].copy_from_slice(&member.0.to_be_bytes());
+    key
 }
 
 /// In the order of [`decode_member`].
-fn encode(member: &MulticastMember) -> Vec<u8> {
-    let mut value = member.port.0.to_be_bytes().to_vec();
-    value.extend([member.state.0, u8::from(member.proxy)]);
+fn encode(member: &MulticastMember) -> [u8; MEMBER_LEN] {
+    let mut value = [0; MEMBER_LEN];
+    value[..8].copy_from_slice(&member.port.0.to_be_bytes());
+    value[8..].copy_from_slice(&[member.state.0, u8::from(member.proxy)]);
     value
 }
 
@@ -217,6 +221,36 @@ mod tests {
         persisted.apply(&change(&persisted, &view(fewer.clone())));
         assert_eq!(remembered(&persisted), fewer);
         assert_eq!(persisted.len(), 2);
+    }
+
+    #[test]
+    fn only_the_row_of_who_joins_or_leaves_is_written() {
+        let mut groups = some();
+        let member = |prefix: u128, port: u64| SavedMember {
+            gid: Gid(prefix << 64 | u128::from(port)),
+            port: Guid(port),
+            state: JoinState::FULL_MEMBER,
+            proxy: false,
+        };
+        // Joined before the operator changed the prefix, and after: by GID in another order than by
+        // GUID.
+        let (old, new) = (0xFE80_0000_0000_0001, 0xFE80_0000_0000_0000);
+        let of_old = [member(old, 10), member(old, 12)];
+        groups[0].members.extend(of_old);
+        groups[0].members.extend([member(new, 11), member(new, 13)]);
+        let mut persisted = Persisted::default();
+        persisted.apply(&change(&persisted, &view(groups.clone())));
+        assert_eq!(persisted.len(), 2 + 6);
+        assert!(change(&persisted, &view(groups.clone())).is_empty());
+        groups[0].members.remove(1);
+        groups[1].members.push(member(new, 14));
+        let after = change(&persisted, &view(groups.clone()));
+        assert_eq!(after.len(), 2);
+        persisted.apply(&after);
+        for group in &mut groups {
+            group.members.sort_by_key(|member| member.gid);
+        }
+        assert_eq!(remembered(&persisted), groups);
     }
 
     #[test]

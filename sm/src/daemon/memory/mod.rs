@@ -538,7 +538,8 @@ fn keep_by_kind(
 ) {
     let row =
         |(kind, bits): (DeviceKind, u32)| (encode_kind(kind).to_vec(), bits.to_be_bytes().to_vec());
-    table::replace(persisted, name, &kinds.map(row).collect(), changes);
+    let rows: table::Rows = kinds.map(row).collect();
+    table::replace(persisted, name, &rows, changes);
 }
 
 /// Vendor, device, revision, role: big-endian, 11 bytes.

@@ -1,6 +1,5 @@
 //! A table of the store: rows of bytes, written and removed by comparison with the wanted ones.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 
@@ -42,25 +41,32 @@ pub(super) fn read<T>(
     rows
 }
 
-/// Adds the changes that make the table `name` hold exactly `wanted`.
-pub(super) fn replace(
+/// Adds the changes that make the table `name` hold exactly the rows of `wanted`, whose keys ascend.
+pub(super) fn replace<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     persisted: &Persisted,
     name: &'static str,
-    wanted: &BTreeMap<impl Borrow<[u8]> + Ord, impl AsRef<[u8]>>,
+    wanted: impl IntoIterator<Item = (K, V)>,
     changes: &mut ChangeSet,
 ) {
     let Ok(namespace) = Namespace::new(name) else {
         return;
     };
     let known = persisted.records.get(&namespace);
-    let gone = known.into_iter().flat_map(BTreeMap::keys);
-    for key in gone.filter(|key| !wanted.contains_key(&key[..])) {
-        changes.remove_record(&namespace, key);
-    }
+    let mut known = known.into_iter().flatten().peekable();
+    let mut last: Option<K> = None;
     for (key, value) in wanted {
-        let key = key.borrow();
-        let held = known.and_then(|known| known.get(key));
-        write(&namespace, held, key, value.as_ref(), changes);
+        let bytes = key.as_ref();
+        debug_assert!(last.is_none_or(|last| last.as_ref() < bytes), "{name}");
+        while let Some((gone, _)) = known.next_if(|(held, _)| held[..] < *bytes) {
+            changes.remove_record(&namespace, gone);
+        }
+        let held = known.next_if(|(held, _)| held[..] == *bytes);
+        let held = held.map(|(_, value)| value);
+        write(&namespace, held, bytes, value.as_ref(), changes);
+        last = Some(key);
+    }
+    for (gone, _) in known {
+        changes.remove_record(&namespace, gone);
     }
 }
 

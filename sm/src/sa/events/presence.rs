@@ -24,6 +24,9 @@ impl Events {
     /// Takes notices of ports that came or went between two directories: traps 64 and 65.
     pub(in crate::sa) fn compare(&mut self, before: &Directory, after: &Directory, now: Time) {
         let (old, new) = (before.in_service(), after.in_service());
+        if std::ptr::eq(old, new) {
+            return;
+        }
         let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
         loop {
             let news = match (old.peek(), new.peek()) {

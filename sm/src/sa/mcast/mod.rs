@@ -34,6 +34,7 @@ use rsm_mad::wire::sa::Rate;
 pub use self::group::{MulticastGroup, MulticastMember, Parameters};
 use self::mlid::Mlids;
 use self::presence::Gone;
+pub(in crate::sa) use self::presence::Unexamined;
 pub(in crate::sa) use self::realize::is_meaningful;
 pub use self::saved::{SavedGroup, SavedMember};
 pub use self::view::{Cursor, GroupsView, McMemberAccess};

@@ -12,6 +12,51 @@ use super::{GroupRegistry, Ports};
 /// How many memberships are examined in one turn: few enough to take less than a millisecond.
 pub(super) const LOOKED_AT: usize = 1024;
 
+/// The ports whose memberships are to be examined after a change of the subnet.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Unexamined {
+    /// All ports behind this one, or all; `None`: only `ports`.
+    all: Option<Bound<Guid>>,
+    ports: BTreeSet<Guid>,
+}
+
+impl Unexamined {
+    /// Adds all ports.
+    pub fn add_all(&mut self) {
+        self.all = Some(Bound::Unbounded);
+        self.ports.clear();
+    }
+
+    /// Adds these ports.
+    pub fn add(&mut self, ports: BTreeSet<Guid>) {
+        self.ports.extend(ports);
+    }
+
+    /// Whether no port is left.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_none() && self.ports.is_empty()
+    }
+
+    /// Takes out the next port; of all ports only those with memberships.
+    fn take<T>(&mut self, members: &BTreeMap<Guid, T>) -> Option<Guid> {
+        let from = match self.all {
+            Some(from) => from,
+            None => return self.ports.pop_first(),
+        };
+        let next = members.range((from, Bound::Unbounded)).next();
+        match next {
+            Some((&guid, _)) => {
+                self.all = Some(Bound::Excluded(guid));
+                Some(guid)
+            }
+            None => {
+                self.all = None;
+                self.ports.pop_first()
+            }
+        }
+    }
+}
+
 /// Ports that are gone, and until when they keep their memberships.
 #[derive(Default, Debug)]
 pub(super) struct Gone {
@@ -37,6 +82,12 @@ impl Gone {
         self.until.contains_key(&port)
     }
 
+    /// How many ports are gone.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.until.len()
+    }
+
     fn next(&self) -> Option<Time> {
         self.by_time.first().map(|&(until, _)| until)
     }
@@ -53,27 +104,23 @@ impl Gone {
 }
 
 impl GroupRegistry {
-    /// The subnet has changed: ports that are gone lose their memberships when they do not come
-    /// back in time; those that left a partition lose the memberships of its groups now.
+    /// The subnet has changed at these ports: those that are gone lose their memberships when they
+    /// do not come back in time; those that left a partition lose the memberships of its groups now.
     ///
-    /// Looks at ports from the one behind `after` on, as many as have some thousand memberships.
-    /// Returns the port behind which to go on after other work had its turn; `None` after the last.
-    pub fn ports_changed(
-        &mut self,
-        ports: &impl Ports,
-        after: Option<Guid>,
-        now: Time,
-    ) -> Option<Guid> {
+    /// Takes out of `unexamined` as many ports as have some thousand memberships. The rest is for
+    /// the next call, after other work had its turn.
+    pub fn ports_changed(&mut self, ports: &impl Ports, unexamined: &mut Unexamined, now: Time) {
         let mut expelled: Vec<(Gid, Guid)> = Vec::new();
-        let (mut work, mut last, mut is_more) = (0, after, false);
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        for (&guid, groups) in self.by_port.range((from, Bound::Unbounded)) {
-            if work >= LOOKED_AT {
-                is_more = true;
+        let mut work = 0;
+        while work < LOOKED_AT {
+            let Some(guid) = unexamined.take(&self.by_port) else {
                 break;
-            }
-            work += 1 + groups.len();
-            last = Some(guid);
+            };
+            work += 1;
+            let Some(groups) = self.by_port.get(&guid) else {
+                continue;
+            };
+            work += groups.len();
             let Some(port) = ports.by_guid(guid) else {
                 if !self.gone.contains(guid) {
                     self.gone.insert(guid, now + self.config.keep);
@@ -91,7 +138,6 @@ impl GroupRegistry {
         for (mgid, alias) in expelled {
             self.remove_member(mgid, alias);
         }
-        last.filter(|_| is_more)
     }
 
     /// Removes the memberships of ports gone for too long. Returns those ports.

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use rsm_ids::Guid;
 use rsm_mad::wire::attr::{Mtu, PortState};
 
 use super::world::{World, planned};
 use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, PortRef};
 use crate::plan::{self, Plan, PlanJob};
-use crate::sa::Directory;
+use crate::sa::{Directory, EndIx};
 use crate::sweep::inventory::PortKey;
 
 /// Two levels with two cables between switches, three levels, and no tree.
@@ -121,6 +122,19 @@ impl Subnet {
     }
 }
 
+/// The ports that are in one of the directories only, or in other partitions.
+fn differing_one_by_one(before: &Directory, after: &Directory) -> BTreeSet<Guid> {
+    let partitions = |directory: &Directory, guid| {
+        let ix = directory.by_guid(guid)?;
+        Some(directory.p_keys(ix).to_vec())
+    };
+    let ports = [before, after]
+        .map(|directory| (0..directory.len()).map(|ix| directory.end(EndIx(ix as u32)).guid));
+    let ports = ports.into_iter().flatten();
+    let differ = |guid: &Guid| partitions(before, *guid) != partitions(after, *guid);
+    ports.filter(differ).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -129,10 +143,16 @@ proptest! {
         let mut subnet = Subnet::new(SPECS[spec]);
         let mut followed = Directory::of(&subnet.snapshot, None).unwrap();
         for change in changes {
+            let before = followed.clone();
             subnet.carry_out(change);
             followed = Directory::of(&subnet.snapshot, Some(&followed)).unwrap();
             let whole = Directory::of(&subnet.snapshot, None).unwrap();
             prop_assert!(followed.answers_as(&whole), "after {change:?}");
+            for after in [&followed, &whole] {
+                let differing = after.differing_members(&before).unwrap();
+                let expected = differing_one_by_one(&before, after);
+                prop_assert!(differing.is_superset(&expected), "after {change:?}");
+            }
         }
     }
 }
@@ -152,6 +172,7 @@ fn a_cable_between_switches_leaves_the_ends_as_they_are() {
     let planned = Directory::of(&subnet.snapshot, Some(&seen)).unwrap();
     for after in [&seen, &planned] {
         assert!(after.shares_ends_with(&before));
+        assert_eq!(after.differing_members(&before), Some(BTreeSet::new()));
     }
     assert!(!planned.shares_ends_with(&Directory::of(&subnet.snapshot, None).unwrap()));
 }

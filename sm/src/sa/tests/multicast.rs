@@ -134,3 +134,34 @@ fn ports_that_are_gone_lose_their_memberships() {
     // The broadcast group itself stays.
     assert_eq!(world.sa.multicast().groups().count(), 1);
 }
+
+/// Only what differs between two looks at the ports is examined; this port is in neither.
+#[test]
+fn a_port_that_joins_between_two_looks_and_goes_loses_its_membership() {
+    let mut world = World::new(SMALL);
+    let host = world.hosts()[2];
+    let record = member(&world, host, BROADCAST);
+    let whole = world.snapshot.clone();
+    world.take_away(host);
+    let without = world.snapshot.clone();
+    world.sa.handle_deadline(Time::ZERO);
+    world.sa.replace(&whole);
+    change(&mut world, Method::SET, &record, NAMED).unwrap();
+    world.sa.replace(&without);
+    world.sa.handle_deadline(Time::ZERO);
+    assert_eq!(world.sa.multicast().members(), 1);
+    let later = Time::ZERO + Duration::from_secs(60);
+    world.sa.handle_deadline(later);
+    assert_eq!(world.sa.multicast().members(), 0);
+}
+
+#[test]
+fn a_port_in_other_partitions_is_examined() {
+    let world = World::new(SMALL);
+    let host = world.hosts()[1];
+    let guid = world.guid(host);
+    let before = world.sa.sa_snapshot.directory.clone().unwrap();
+    let world = world.with_partitions(&[(host, &[0x8001])]);
+    let after = world.sa.sa_snapshot.directory.clone().unwrap();
+    assert_eq!(after.differing_members(&before), Some([guid].into()));
+}

@@ -14,6 +14,7 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, Rate};
 
 use super::join::NAMED;
+use super::presence::Unexamined;
 use super::{
     GroupRegistry, GroupRegistryConfig, GroupRequester, MemberPort, Parameters, Ports, mgid,
 };
@@ -154,12 +155,10 @@ impl Subnet {
     }
 
     fn ports_changed(&mut self, at: Time) {
-        let mut after = None;
-        loop {
-            after = self.registry.ports_changed(&self.hosts, after, at);
-            if after.is_none() {
-                return;
-            }
+        let mut all = Unexamined::default();
+        all.add_all();
+        while !all.is_empty() {
+            self.registry.ports_changed(&self.hosts, &mut all, at);
         }
     }
 }
