@@ -5,9 +5,10 @@
 //! [turned order](super::apex) to a switch that has one, or that takes a detour itself. It never
 //! has to go down: where a way down leads on, the tree has a path.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{self, AtomicUsize};
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
@@ -120,27 +121,30 @@ impl Detours {
         detours.again(inputs, &inputs.unreached())
     }
 
-    /// The same where only `changed` columns may need other detours than these, and those to which
-    /// one of `ends`, the switches at which a link has come or gone, has no path of the tree: a
-    /// detour leads through it, or may do so now.
+    /// The same after `step`, where only `changed` columns may need other detours than these, and
+    /// those with a detour over what has come or gone.
     pub(super) fn follow(
         &self,
         inputs: &Inputs<'_>,
         changed: &BTreeSet<u32>,
-        ends: &FixedBitSet,
+        step: &Step<'_>,
     ) -> Option<Detours> {
         let order = inputs.usual_order();
-        let is_usual = *self.order == order;
-        let lacks_path = |column: usize| {
-            let taken = &inputs.tiles[column / TILE].taken;
-            let mut ends = ends.ones();
-            ends.any(|end| taken[end][column % TILE] == UNREACHED)
-        };
         let known = self.columns.keys().copied();
-        let affected = known.filter(|&column| !is_usual || lacks_path(column as usize));
-        let columns: BTreeSet<u32> = affected.chain(changed.iter().copied()).collect();
+        let affected: Vec<u32> = if *self.order == order {
+            let concerned = Concerned::by(step, inputs, &order);
+            known
+                .filter(|&column| concerned.includes(self, inputs, column as usize))
+                .collect()
+        } else {
+            known.collect()
+        };
+        let columns: BTreeSet<u32> = affected
+            .into_iter()
+            .chain(changed.iter().copied())
+            .collect();
         let mut detours = self.clone();
-        if !is_usual {
+        if *self.order != order {
             detours.order = Arc::new(order);
         }
         detours.again(inputs, &columns.into_iter().collect::<Vec<_>>())
@@ -187,11 +191,11 @@ impl Detours {
         let up = Up::new(inputs, &self.order);
         // Counted to the end or beyond the limit, so that the failure is always the same one.
         let count = AtomicUsize::new(0);
-        let is_room = || count.load(Ordering::Relaxed) <= MAX_DETOURS;
+        let is_room = || count.load(atomic::Ordering::Relaxed) <= MAX_DETOURS;
         let column = |(number, costs): (u32, Vec<u8>)| {
             let column = is_room().then(|| inputs.column(&up, number, costs));
             let column = column.flatten().ok_or(Failure::Unreached(number))?;
-            count.fetch_add(column.len(), Ordering::Relaxed);
+            count.fetch_add(column.len(), atomic::Ordering::Relaxed);
             Ok((number, column))
         };
         let of_tile: Vec<&[u32]> = columns
@@ -356,6 +360,12 @@ impl Inputs<'_> {
         columns.iter().copied().zip(costs)
     }
 
+    /// Whether detours to a switch take all ways of least cost. Port 0 of a switch without hosts has
+    /// little traffic: one way, the highest, costs the fewest entries.
+    fn is_spread(&self, to: SwitchIdx) -> bool {
+        self.known.hosts(to) > 0
+    }
+
     /// The detours to one column, given the `costs` to it, from the switches that need one and from
     /// those on their way; `None` where a switch that needs one has none.
     fn column(&self, up: &Up<'_>, number: u32, mut costs: Vec<u8>) -> Option<Column> {
@@ -381,7 +391,7 @@ impl Inputs<'_> {
                 costs[switch.index()] = least;
             }
         }
-        let is_spread = self.known.hosts(to) > 0;
+        let is_spread = self.is_spread(to);
         let mut column = Column::new();
         let mut is_known = FixedBitSet::with_capacity(self.known.switch_count());
         is_known.extend(needed.iter().map(|switch| switch.index()));
@@ -396,7 +406,6 @@ impl Inputs<'_> {
             let mut ways: Vec<(SwitchIdx, u32)> =
                 up.ways(self.live, switch).filter(leads_on).collect();
             if !is_spread {
-                // Port 0 of a switch has little traffic: one way for all costs the fewest entries.
                 let highest = ways.iter().min_by_key(|way| up.order.place(way.0)).copied();
                 ways = highest.into_iter().collect();
             }
@@ -413,6 +422,101 @@ impl Inputs<'_> {
         }
         column.sort_unstable();
         Some(column)
+    }
+}
+
+/// What has come and gone between two states of a fabric.
+pub(super) struct Step<'a> {
+    /// The switches at which a link or a destination has come or gone, and others perhaps.
+    pub(super) ends: &'a FixedBitSet,
+    /// The parts that were present before, where only links have come or gone since, and all
+    /// present switches are joined before and after.
+    pub(super) before: Option<&'a Live>,
+}
+
+/// The detours that what has come or gone concerns.
+enum Concerned {
+    /// Those of columns to which one of these switches has no path of the tree.
+    At(Vec<SwitchIdx>),
+    /// Those over these ways up, or shorter by them.
+    Over(Vec<WayUp>),
+}
+
+/// A port group that has come or gone, at its lower end.
+struct WayUp {
+    switch: SwitchIdx,
+    group: u32,
+    above: SwitchIdx,
+    has_come: bool,
+}
+
+impl Concerned {
+    fn by(step: &Step<'_>, inputs: &Inputs<'_>, order: &Order) -> Concerned {
+        let ends = step.ends.ones().map(|end| SwitchIdx(end as u32));
+        let Some(before) = step.before else {
+            return Concerned::At(ends.collect());
+        };
+        let (known, now) = (inputs.known, inputs.live);
+        let moved = ends.flat_map(|switch| {
+            let groups = known.group_range(switch);
+            let moved =
+                groups.filter(|&group| before.groups.contains(group) != now.groups.contains(group));
+            moved.map(move |group| WayUp {
+                switch,
+                // Fewer groups than ports.
+                group: group as u32,
+                above: known.group(group).neighbour,
+                has_come: now.groups.contains(group),
+            })
+        });
+        let up = moved.filter(|way| order.is_above(way.above, way.switch));
+        Concerned::Over(up.collect())
+    }
+
+    /// Whether the detours of `column` may be others than `detours` has.
+    fn includes(&self, detours: &Detours, inputs: &Inputs<'_>, column: usize) -> bool {
+        let taken = &inputs.tiles[column / TILE].taken;
+        let lacks_path = |switch: SwitchIdx| taken[switch.index()][column % TILE] == UNREACHED;
+        match self {
+            Concerned::At(ends) => ends.iter().any(|&end| lacks_path(end)),
+            Concerned::Over(ways) => ways
+                .iter()
+                .any(|way| lacks_path(way.switch) && way.is_used(detours, inputs, column)),
+        }
+    }
+}
+
+impl WayUp {
+    /// Whether a detour of `column` leads over it, or may do so now. Of a switch without a path of
+    /// the tree.
+    fn is_used(&self, detours: &Detours, inputs: &Inputs<'_>, column: usize) -> bool {
+        let own = detours.get(self.switch, column);
+        if !self.has_come {
+            // Ways that no detour takes give none its cost.
+            return own.is_some_and(|own| own.groups.contains(&self.group));
+        }
+        let of_tree = inputs.tiles[column / TILE].taken[self.above.index()][column % TILE];
+        let above = match of_tree {
+            UNREACHED => detours.get(self.above, column).map(|detour| detour.cost),
+            cost => Some(cost),
+        };
+        let (Some(own), Some(above)) = (own, above) else {
+            return true;
+        };
+        let known = inputs.known;
+        let group = known.group(self.group as usize);
+        match farther(above, known.hops(self.switch, group)).cmp(&own.cost) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            Ordering::Equal => {
+                let to = inputs.numbering.columns[column];
+                let is_lower = |&way: &u32| {
+                    let neighbour = known.group(way as usize).neighbour;
+                    detours.order.is_above(self.above, neighbour)
+                };
+                inputs.is_spread(to) || own.groups.iter().all(is_lower)
+            }
+        }
     }
 }
 

@@ -168,6 +168,13 @@ impl Live {
         there.peek().is_none().then_some(())
     }
 
+    /// Whether the same switches and destinations are present as in `other`, of the same fabric.
+    pub(super) fn has_nodes_of(&self, other: &Live) -> bool {
+        let mut both = self.switches.iter().zip(&other.switches);
+        self.destinations == other.destinations
+            && both.all(|(one, other)| one.is_some() == other.is_some())
+    }
+
     /// How many hosts a switch has now.
     pub(super) fn hosts(&self, known: &Topology, switch: SwitchIdx) -> usize {
         let range = known.destination_range(switch);
