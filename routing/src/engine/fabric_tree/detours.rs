@@ -121,30 +121,25 @@ impl Detours {
         detours.again(inputs, &inputs.unreached())
     }
 
-    /// The same after `step`, where only `changed` columns may need other detours than these, and
-    /// those with a detour over what has come or gone.
+    /// The same after parts have come and gone, where only `changed` columns may need other detours
+    /// than these, and those that the parts concern.
     pub(super) fn follow(
         &self,
         inputs: &Inputs<'_>,
         changed: &BTreeSet<u32>,
-        step: &Step<'_>,
+        between: &ComeAndGone<'_>,
     ) -> Option<Detours> {
         let order = inputs.usual_order();
-        let known = self.columns.keys().copied();
-        let affected: Vec<u32> = if *self.order == order {
-            let concerned = Concerned::by(step, inputs, &order);
-            known
-                .filter(|&column| concerned.includes(self, inputs, column as usize))
-                .collect()
-        } else {
-            known.collect()
+        let is_usual = *self.order == order;
+        let concerned = is_usual.then(|| Concerned::by(between, inputs, &order));
+        let is_affected = |&column: &u32| {
+            let concerned = concerned.as_ref();
+            concerned.is_none_or(|concerned| concerned.includes(self, inputs, column as usize))
         };
-        let columns: BTreeSet<u32> = affected
-            .into_iter()
-            .chain(changed.iter().copied())
-            .collect();
+        let affected = self.columns.keys().copied().filter(is_affected);
+        let columns: BTreeSet<u32> = affected.chain(changed.iter().copied()).collect();
         let mut detours = self.clone();
-        if *self.order != order {
+        if !is_usual {
             detours.order = Arc::new(order);
         }
         detours.again(inputs, &columns.into_iter().collect::<Vec<_>>())
@@ -426,7 +421,7 @@ impl Inputs<'_> {
 }
 
 /// What has come and gone between two states of a fabric.
-pub(super) struct Step<'a> {
+pub(super) struct ComeAndGone<'a> {
     /// The switches at which a link or a destination has come or gone, and others perhaps.
     pub(super) ends: &'a FixedBitSet,
     /// The parts that were present before, where only links have come or gone since, and all
@@ -451,9 +446,9 @@ struct WayUp {
 }
 
 impl Concerned {
-    fn by(step: &Step<'_>, inputs: &Inputs<'_>, order: &Order) -> Concerned {
-        let ends = step.ends.ones().map(|end| SwitchIdx(end as u32));
-        let Some(before) = step.before else {
+    fn by(between: &ComeAndGone<'_>, inputs: &Inputs<'_>, order: &Order) -> Concerned {
+        let ends = between.ends.ones().map(|end| SwitchIdx(end as u32));
+        let Some(before) = between.before else {
             return Concerned::At(ends.collect());
         };
         let (known, now) = (inputs.known, inputs.live);
@@ -481,7 +476,7 @@ impl Concerned {
             Concerned::At(ends) => ends.iter().any(|&end| lacks_path(end)),
             Concerned::Over(ways) => ways
                 .iter()
-                .any(|way| lacks_path(way.switch) && way.is_used(detours, inputs, column)),
+                .any(|way| lacks_path(way.switch) && way.concerns(detours, inputs, column)),
         }
     }
 }
@@ -489,7 +484,7 @@ impl Concerned {
 impl WayUp {
     /// Whether a detour of `column` leads over it, or may do so now. Of a switch without a path of
     /// the tree.
-    fn is_used(&self, detours: &Detours, inputs: &Inputs<'_>, column: usize) -> bool {
+    fn concerns(&self, detours: &Detours, inputs: &Inputs<'_>, column: usize) -> bool {
         let own = detours.get(self.switch, column);
         if !self.has_come {
             // Ways that no detour takes give none its cost.

@@ -287,11 +287,11 @@ impl Repaired {
         }
         let are_joined = topology.components().len() == 1 && earlier.parts == 1;
         let only_links = !basis.is_changed && live.has_nodes_of(&earlier.live);
-        let step = detours::Step {
+        let between = detours::ComeAndGone {
             ends: &ends,
             before: (are_joined && only_links).then_some(&earlier.live),
         };
-        let detours = basis.detours.follow(&inputs, &changed, &step);
+        let detours = basis.detours.follow(&inputs, &changed, &between);
         let detours = detours.ok_or("no detours lead around what is missing")?;
         detours.touch(&basis.detours, &mut touched);
         for of_switch in &mut touched {
