@@ -136,14 +136,9 @@ impl Site {
         let client = fabric.fabric.client(binaries::rsm())?;
         let rsm = Rsm::run(client, &fabric.state(), &["--config", &config], LIMIT)?;
         let hosts = storm::Host::all_of(&fabric)?;
-        let (late, early): (Vec<_>, Vec<_>) = hosts
-            .iter()
-            .enumerate()
-            .partition(|(index, _)| is_picked(*index, hosts.len(), rounds));
-        let unnumbered = |hosts: Vec<(usize, &storm::Host)>| -> Vec<storm::Host> {
-            hosts.into_iter().map(|(_, host)| *host).collect()
-        };
-        let (late, early) = (unnumbered(late), unnumbered(early));
+        let late = spread(&hosts, rounds)?;
+        let is_early = |host: &&storm::Host| late.iter().all(|late| late.guid != host.guid);
+        let early: Vec<storm::Host> = hosts.iter().filter(is_early).copied().collect();
         join_all(&fabric, &early)?;
         let [leaf_links, other_links] = links(&fabric, rounds)?;
         let site = Site {
@@ -240,9 +235,13 @@ struct Spent {
     smps: u64,
 }
 
-/// Whether `index` is one of `count` places that are spread over `of`.
-fn is_picked(index: usize, of: usize, count: usize) -> bool {
-    (0..count).any(|place| (2 * place + 1) * of / (2 * count) == index)
+/// So many of `all`, from everywhere among them.
+fn spread<T: Copy>(all: &[T], count: usize) -> Result<Vec<T>, Failure> {
+    if all.len() < count {
+        return Err(format!("{count} rounds need a larger fabric").into());
+    }
+    let place = |number: usize| all[(2 * number + 1) * all.len() / (2 * count)];
+    Ok((0..count).map(place).collect())
 }
 
 /// Has the hosts join the broadcast group, all at once.
@@ -285,13 +284,7 @@ fn links(fabric: &Managed, count: usize) -> Result<[Vec<(Guid, PortNum)>; 2], Fa
             .filter(|(_, ends)| ends.iter().any(is_leaf) == at_leaf && !ends.contains(&own))
             .map(|(cable, _)| *cable)
             .collect();
-        let place = |place: usize| {
-            links
-                .get((2 * place + 1) * links.len() / (2 * count))
-                .copied()
-        };
-        let picked: Option<Vec<_>> = (0..count).map(place).collect();
-        picked.ok_or("the fabric has too few links")
+        spread(&links, count)
     };
     Ok([picked(true)?, picked(false)?])
 }
