@@ -136,7 +136,7 @@ impl Site {
         let client = fabric.fabric.client(binaries::rsm())?;
         let rsm = Rsm::run(client, &fabric.state(), &["--config", &config], LIMIT)?;
         let hosts = storm::Host::all_of(&fabric)?;
-        let late = spread(&hosts, rounds)?;
+        let late = spread(&hosts, rounds, "hosts beside the manager's")?;
         let is_early = |host: &&storm::Host| late.iter().all(|late| late.guid != host.guid);
         let early: Vec<storm::Host> = hosts.iter().filter(is_early).copied().collect();
         join_all(&fabric, &early)?;
@@ -235,10 +235,12 @@ struct Spent {
     smps: u64,
 }
 
-/// So many of `all`, from everywhere among them.
-fn spread<T: Copy>(all: &[T], count: usize) -> Result<Vec<T>, Failure> {
+/// So many of `all`, from everywhere among them. `what` they are called in the error that there are
+/// too few.
+fn spread<T: Copy>(all: &[T], count: usize, what: &str) -> Result<Vec<T>, Failure> {
     if all.len() < count {
-        return Err(format!("{count} rounds need a larger fabric").into());
+        let found = all.len();
+        return Err(format!("{count} rounds need {count} {what}, the fabric has {found}").into());
     }
     let place = |number: usize| all[(2 * number + 1) * all.len() / (2 * count)];
     Ok((0..count).map(place).collect())
@@ -284,7 +286,11 @@ fn links(fabric: &Managed, count: usize) -> Result<[Vec<(Guid, PortNum)>; 2], Fa
             .filter(|(_, ends)| ends.iter().any(is_leaf) == at_leaf && !ends.contains(&own))
             .map(|(cable, _)| *cable)
             .collect();
-        spread(&links, count)
+        let what = match at_leaf {
+            true => "links between leaves and other switches",
+            false => "links between switches without hosts",
+        };
+        spread(&links, count, what)
     };
     Ok([picked(true)?, picked(false)?])
 }
