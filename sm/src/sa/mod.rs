@@ -239,6 +239,8 @@ impl Sa {
             // was saved.
             self.multicast.remember_nothing();
         }
+        // Each of them counts as gone until it is examined.
+        self.unexamined.add_all();
         let until = now + RESTORED_FOR;
         let left_out = [
             self.multicast.restore(groups, until),

@@ -429,11 +429,11 @@ pub(super) struct ComeAndGone<'a> {
     pub(super) before: Option<&'a Live>,
 }
 
-/// The detours that what has come or gone concerns.
+/// The columns whose detours may change with a fabric.
 enum Concerned {
-    /// Those of columns to which one of these switches has no path of the tree.
+    /// Those to which one of these switches has no path of the tree.
     At(Vec<SwitchIdx>),
-    /// Those over these ways up, or shorter by them.
+    /// Those with a detour over one of these ways, or with a better one by it now.
     Over(Vec<WayUp>),
 }
 
@@ -468,7 +468,7 @@ impl Concerned {
         Concerned::Over(up.collect())
     }
 
-    /// Whether the detours of `column` may be others than `detours` has.
+    /// Whether `column`, of which `detours` has those before, is one of them.
     fn includes(&self, detours: &Detours, inputs: &Inputs<'_>, column: usize) -> bool {
         let taken = &inputs.tiles[column / TILE].taken;
         let lacks_path = |switch: SwitchIdx| taken[switch.index()][column % TILE] == UNREACHED;

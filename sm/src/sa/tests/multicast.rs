@@ -10,6 +10,8 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
 
 use super::world::{SM_KEY, SMALL, World};
+use crate::sa::SavedSaState;
+use crate::sa::mcast::SavedGroup;
 
 const NAMED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
@@ -153,6 +155,30 @@ fn a_port_that_joins_between_two_looks_and_goes_loses_its_membership() {
     let later = Time::ZERO + Duration::from_secs(60);
     world.sa.handle_deadline(later);
     assert_eq!(world.sa.multicast().members(), 0);
+}
+
+#[test]
+fn a_member_that_is_restored_when_its_port_was_seen_long_ago_stays() {
+    let mut world = World::new(SMALL);
+    let host = world.hosts()[2];
+    world.sa.handle_deadline(Time::ZERO);
+    let record = member(&world, host, BROADCAST);
+    change(&mut world, Method::SET, &record, NAMED).unwrap();
+    let mut groups: Vec<SavedGroup> = world.sa.multicast().save().collect();
+    // The broadcast group itself is there already.
+    groups[0].parameters.mgid = Gid(BROADCAST.0 & !1);
+    groups[0].mlid = Lid(0xC005);
+    let mut world = World::new(SMALL);
+    world.sa.handle_deadline(Time::ZERO);
+    let saved = SavedSaState {
+        groups,
+        ..SavedSaState::default()
+    };
+    assert_eq!(world.sa.restore(saved, Time::ZERO), 0);
+    world.sa.handle_deadline(Time::ZERO);
+    let later = Time::ZERO + Duration::from_secs(3600);
+    world.sa.handle_deadline(later);
+    assert_eq!(world.sa.multicast().members(), 1);
 }
 
 #[test]
