@@ -1,4 +1,4 @@
-//! What one change costs the thread of the core.
+//! The cost of one change on the core's thread.
 //!
 //! `cargo bench -p rsm-tests --bench one_change [-- [--spec SPEC] [--rounds N] [--only CHANGE]]`; by
 //! default on two trees of the same leaves, 11,264 and 45,056 hosts: what grows with the fabric
@@ -57,12 +57,11 @@ const CHANGES: [Change; 9] = [
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
     Nothing,
-    /// The operator asks for a sweep.
-    Sweep,
     /// A host has another NodeDescription, and says so by trap 144.
     Description,
     /// A host joins the broadcast group.
     Join,
+    /// It leaves the group.
     Leave,
     /// Of a link between a switch with hosts and another one.
     LeafLinkDown,
@@ -70,13 +69,14 @@ enum Change {
     /// Of a link between two switches without hosts.
     OtherLinkDown,
     OtherLinkUp,
+    /// The operator asks for a sweep.
+    Sweep,
 }
 
 impl Change {
     fn name(self) -> &'static str {
         match self {
             Change::Nothing => "nothing",
-            Change::Sweep => "sweep",
             Change::Description => "description",
             Change::Join => "join",
             Change::Leave => "leave",
@@ -84,6 +84,7 @@ impl Change {
             Change::LeafLinkUp => "leaf link up",
             Change::OtherLinkDown => "other link down",
             Change::OtherLinkUp => "other link up",
+            Change::Sweep => "sweep",
         }
     }
 }
@@ -92,12 +93,8 @@ type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     let options = Options::from_arguments(5)?;
-    let specs = match options.given_spec() {
-        Some(spec) => vec![spec],
-        None => DEFAULT_SPECS.to_vec(),
-    };
     let mut out = std::io::stdout();
-    for spec in specs {
+    for spec in options.specs(&DEFAULT_SPECS) {
         let mut site = Site::start(spec, options.rounds())?;
         writeln!(out, "{spec}, {} hosts", site.fabric.hosts.len())?;
         let mut comparison = Comparison::default();
@@ -196,7 +193,6 @@ impl Site {
         let at = self.late[round];
         match change {
             Change::Nothing => {}
-            Change::Sweep => drop(self.rsm.ask(&["sweep"])?),
             Change::Description => {
                 let text = format!("renamed in round {round}");
                 let sim = &self.fabric.fabric.sim;
@@ -208,6 +204,7 @@ impl Site {
             Change::LeafLinkUp => self.fabric.set_link(self.leaf_links[round], true),
             Change::OtherLinkDown => self.fabric.set_link(self.other_links[round], false),
             Change::OtherLinkUp => self.fabric.set_link(self.other_links[round], true),
+            Change::Sweep => drop(self.rsm.ask(&["sweep"])?),
         }
         Ok(())
     }
@@ -226,7 +223,7 @@ impl Site {
     }
 }
 
-/// What rsm has taken so far.
+/// The processor time and the SMPs of rsm so far.
 struct Spent {
     /// Processor time of the core's thread.
     core: Duration,

@@ -84,12 +84,8 @@ struct Reaction {
 
 fn main() -> Result<(), Failure> {
     let options = Options::from_arguments(3)?;
-    let specs = match options.given_spec() {
-        Some(spec) => vec![spec],
-        None => DEFAULT_SPECS.to_vec(),
-    };
     let mut out = std::io::stdout();
-    for spec in specs {
+    for spec in options.specs(&DEFAULT_SPECS) {
         let netlist = rsm::offline::load(spec)?;
         for with_traps in [true, false] {
             let mut comparisons: BTreeMap<&str, Comparison> = BTreeMap::new();

@@ -351,7 +351,7 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
     }
 }
 
-/// What a host sends to join the broadcast group, and to leave it.
+/// The record by which a host joins the broadcast group and leaves it, with its components.
 #[must_use]
 pub fn membership(host: &Host) -> (ComponentMask, McMemberRecord) {
     let mut record = McMemberRecord::default();

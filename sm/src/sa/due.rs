@@ -28,8 +28,9 @@ const SAVE_PAUSE: Duration = Duration::from_millis(250);
 impl Sa {
     /// Does the work due at `now`, one turn's worth. Call it after each [`Sa::answer_from`] too.
     pub fn handle_deadline(&mut self, now: Time) {
-        if let Some(directory) = self.sa_snapshot.in_force() {
-            let directory = Arc::clone(directory);
+        if self.is_looking()
+            && let Some(directory) = self.sa_snapshot.in_force().cloned()
+        {
             if std::mem::take(&mut self.is_unseen) {
                 self.see(&directory, now);
             }

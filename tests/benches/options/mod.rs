@@ -69,6 +69,14 @@ impl Options {
         self.spec.as_deref().unwrap_or(default)
     }
 
+    /// The specification, or those of the bench.
+    pub(crate) fn specs<'a>(&'a self, defaults: &[&'a str]) -> Vec<&'a str> {
+        match self.given_spec() {
+            Some(spec) => vec![spec],
+            None => defaults.to_vec(),
+        }
+    }
+
     /// The specification, if one was given.
     pub(crate) fn given_spec(&self) -> Option<&str> {
         self.spec.as_deref()

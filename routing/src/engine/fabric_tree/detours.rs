@@ -420,7 +420,7 @@ impl Inputs<'_> {
     }
 }
 
-/// What has come and gone between two states of a fabric.
+/// The difference between two states of a fabric.
 pub(super) struct ComeAndGone<'a> {
     /// The switches at which a link or a destination has come or gone, and others perhaps.
     pub(super) ends: &'a FixedBitSet,
@@ -441,7 +441,6 @@ enum Concerned {
 struct WayUp {
     switch: SwitchIdx,
     group: u32,
-    above: SwitchIdx,
     has_come: bool,
 }
 
@@ -452,20 +451,19 @@ impl Concerned {
             return Concerned::At(ends.collect());
         };
         let (known, now) = (inputs.known, inputs.live);
-        let moved = ends.flat_map(|switch| {
-            let groups = known.group_range(switch);
-            let moved =
-                groups.filter(|&group| before.groups.contains(group) != now.groups.contains(group));
-            moved.map(move |group| WayUp {
+        let ways = ends.flat_map(|switch| {
+            let is_up = move |&group: &usize| order.is_above(known.group(group).neighbour, switch);
+            let has_moved =
+                |&group: &usize| before.groups.contains(group) != now.groups.contains(group);
+            let groups = known.group_range(switch).filter(is_up).filter(has_moved);
+            groups.map(move |group| WayUp {
                 switch,
                 // Fewer groups than ports.
                 group: group as u32,
-                above: known.group(group).neighbour,
                 has_come: now.groups.contains(group),
             })
         });
-        let up = moved.filter(|way| order.is_above(way.above, way.switch));
-        Concerned::Over(up.collect())
+        Concerned::Over(ways.collect())
     }
 
     /// Whether `column`, of which `detours` has those before, is one of them.
@@ -490,24 +488,25 @@ impl WayUp {
             // Ways that no detour takes give none its cost.
             return own.is_some_and(|own| own.groups.contains(&self.group));
         }
-        let of_tree = inputs.tiles[column / TILE].taken[self.above.index()][column % TILE];
-        let above = match of_tree {
-            UNREACHED => detours.get(self.above, column).map(|detour| detour.cost),
-            cost => Some(cost),
-        };
-        let (Some(own), Some(above)) = (own, above) else {
-            return true;
-        };
         let known = inputs.known;
         let group = known.group(self.group as usize);
-        match farther(above, known.hops(self.switch, group)).cmp(&own.cost) {
+        let above = group.neighbour;
+        let of_tree = inputs.tiles[column / TILE].taken[above.index()][column % TILE];
+        let cost_above = match of_tree {
+            UNREACHED => detours.get(above, column).map(|detour| detour.cost),
+            cost => Some(cost),
+        };
+        let (Some(own), Some(cost_above)) = (own, cost_above) else {
+            return true;
+        };
+        match farther(cost_above, known.hops(self.switch, group)).cmp(&own.cost) {
             Ordering::Less => true,
             Ordering::Greater => false,
             Ordering::Equal => {
                 let to = inputs.numbering.columns[column];
                 let is_lower = |&way: &u32| {
                     let neighbour = known.group(way as usize).neighbour;
-                    detours.order.is_above(self.above, neighbour)
+                    detours.order.is_above(above, neighbour)
                 };
                 inputs.is_spread(to) || own.groups.iter().all(is_lower)
             }

@@ -2,7 +2,7 @@
 
 use rsm_ids::Guid;
 
-use super::table::{self, Rows};
+use super::table;
 use crate::alias_guids::AliasGuids;
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
@@ -26,8 +26,7 @@ pub(super) fn changes(persisted: &Persisted, guids: &AliasGuids, changes: &mut C
             .iter()
             .map(|(&index, alias)| (key(*port, index), alias.0.to_be_bytes().to_vec()))
     });
-    let rows: Rows = rows.collect();
-    table::replace(persisted, GUIDS, &rows, changes);
+    table::replace(persisted, GUIDS, rows, changes);
 }
 
 /// The rows of all alias GUIDs of a port.

@@ -7,7 +7,7 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::wire::sa::{Record as _, ServiceRecord};
 
-use super::table::{self, Rows};
+use super::table;
 use crate::publish::UnixClock;
 use crate::sa::services::{Id, SavedService, Service, ServicesView};
 use crate::store::journal::RowChange;
@@ -41,8 +41,7 @@ pub(super) fn changes(
     let rows = view
         .services()
         .map(|service| (key(&service.id()), encode(service, clock)));
-    let rows: Rows = rows.collect();
-    table::replace(persisted, SERVICES, &rows, changes);
+    table::replace(persisted, SERVICES, rows, changes);
 }
 
 /// The row of a service; its removal if it is gone.

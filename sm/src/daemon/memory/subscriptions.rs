@@ -5,7 +5,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::transport::{Grh, RemoteAddress};
 use rsm_mad::wire::sa::{InformInfo, Record as _};
 
-use super::table::{self, Rows};
+use super::table;
 use crate::sa::events::{SavedSubscription, SubscriptionId, SubscriptionsView};
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
@@ -24,8 +24,8 @@ pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedSubscription> {
 
 /// Adds the changes that make `persisted` have the subscriptions of `view`.
 pub(super) fn changes(persisted: &Persisted, view: &SubscriptionsView, changes: &mut ChangeSet) {
-    let rows: Rows = view.save().map(|saved| encode(&saved)).collect();
-    table::replace(persisted, SUBSCRIPTIONS, &rows, changes);
+    let rows = view.save().map(|saved| encode(&saved));
+    table::replace(persisted, SUBSCRIPTIONS, rows, changes);
 }
 
 /// The rows of all subscriptions of a port.
