@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::Hook;
 use super::packet::{Direction, FRAME_LEN, Packet};
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, wait_for};
 use crate::error::Error;
 
 /// Size of a control message: magic, client, type and length (32 bits each), 64 bytes of data.
@@ -32,6 +32,9 @@ const CONTROL_DISCONNECT: u32 = 2;
 
 /// How often a blocked thread checks for the end of the tap.
 const WAKE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long an address may stay taken after its socket was closed.
+const BIND_LIMIT: Duration = Duration::from_secs(10);
 
 /// The state that the threads of a tap share.
 pub(super) struct Shared {
@@ -144,11 +147,11 @@ impl ControlLoop {
             let Ok((CONTROL_LEN, client)) = self.clients.recv_from(&mut message) else {
                 continue;
             };
-            // A message that cannot be answered leaves its client waiting, and the test fails by
-            // that client's time limit.
-            if self.relay(&mut message).is_ok() {
-                let _ = self.clients.send_to_addr(&message, &client);
+            // A client that gets no answer waits for ever; one that is refused ends and says so.
+            if self.relay(&mut message).is_err() {
+                message[CONTROL_TYPE].copy_from_slice(&CONTROL_ERROR.to_ne_bytes());
             }
+            let _ = self.clients.send_to_addr(&message, &client);
         }
     }
 
@@ -247,8 +250,19 @@ fn name(text: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{text}\0"))
 }
 
+/// Binds a socket to an abstract address. One that has just been closed may still be taken: each
+/// process that another thread starts shares all sockets until it runs its own program.
 fn bind(text: &str) -> io::Result<UnixDatagram> {
-    UnixDatagram::bind_addr(&name(text)?)
+    let name = name(text)?;
+    wait_for(BIND_LIMIT, || {
+        Some(UnixDatagram::bind_addr(&name)).filter(|bound| !is_taken(bound))
+    })
+    .unwrap_or_else(|| Err(io::ErrorKind::AddrInUse.into()))
+}
+
+fn is_taken(bound: &io::Result<UnixDatagram>) -> bool {
+    let error = bound.as_ref().err();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
 
 fn read_u32(message: &[u8; CONTROL_LEN], range: std::ops::Range<usize>) -> u32 {

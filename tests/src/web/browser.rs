@@ -1,6 +1,5 @@
 //! Chromium by WebDriver (W3C).
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -68,16 +67,17 @@ impl Browser {
     #[must_use]
     pub fn start(width: u32, height: u32, colours: Colours) -> Browser {
         let profile = tempfile::tempdir().expect("there is room for a folder");
-        let port = free_port();
         let driver = Invocation::new(program_path("chromedriver"), profile.path());
-        let driver = driver.arg(format!("--port={port}")).spawn();
+        let driver = driver.arg("--port=0").spawn();
         let driver = driver.expect("chromedriver can be started");
-        let address = format!("127.0.0.1:{port}");
-        let ready = wait_for_every(POLL, LIMIT, || {
+        let address = wait_for_every(POLL, LIMIT, || {
+            let address = driver_address(&driver.stdout_so_far())?;
             let status = call(&address, "GET", "/status", None);
-            (status["ready"] == true).then_some(())
+            (status["ready"] == true).then_some(address)
         });
-        assert!(ready.is_some(), "chromedriver: {}", driver.stderr_so_far());
+        let Some(address) = address else {
+            panic!("chromedriver: {}", driver.stderr_so_far());
+        };
         let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).to_vec();
         arguments.push(format!("--window-size={width},{height}"));
         let folder = profile.path().join("profile");
@@ -262,10 +262,11 @@ fn call(address: &str, method: &str, path: &str, body: Option<&Value>) -> Value 
     answer.json()["value"].take()
 }
 
-/// A port that is free now.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    listener.local_addr().expect("it is bound").port()
+/// Where a driver that chose its port itself says that it listens.
+fn driver_address(printed: &str) -> Option<String> {
+    let (_, port) = printed.split_once("started successfully on port ")?;
+    let (port, _) = port.split_once('.')?;
+    Some(format!("127.0.0.1:{port}"))
 }
 
 /// The bytes of a text in base64 (RFC 4648), with or without padding.
@@ -290,7 +291,15 @@ fn base64(text: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::base64;
+    use super::{base64, driver_address};
+
+    #[test]
+    fn the_driver_says_where_it_listens() {
+        let printed = "Only local connections are allowed.\n\
+                       ChromeDriver was started successfully on port 40907.\n";
+        assert_eq!(driver_address(printed).as_deref(), Some("127.0.0.1:40907"));
+        assert_eq!(driver_address("ChromeDriver was started on port 409"), None);
+    }
 
     #[test]
     fn pictures_come_as_base64() {

@@ -1,5 +1,8 @@
 //! Tests of the harness itself on OpenSM, independent of rsm.
 
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rsm_tests::bringup::{LIMIT, QUIET, SMALL};
 use rsm_tests::fabrics::ibsim_example;
 use rsm_tests::ibsim::Ibsim;
@@ -223,4 +226,36 @@ fn a_file_that_is_no_fabric_is_refused() {
     std::fs::write(&net, "Switch 8 \"S\"\n[1] \"nowhere\"[1]\n").unwrap();
     let error = Ibsim::start(&net).unwrap_err();
     assert!(matches!(error, rsm_tests::Error::Refused { .. }), "{error}");
+}
+
+#[test]
+#[cfg_attr(
+    not(peers),
+    ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
+)]
+fn a_client_follows_a_killed_one_while_other_processes_start() {
+    if !require_peers(&["ibsim", "opensm"]) {
+        return;
+    }
+    const CLIENTS: usize = 20;
+    let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
+    let tap = Tap::open(&ibsim).unwrap();
+    let done = AtomicBool::new(false);
+    let start_processes = || {
+        while !done.load(Ordering::Relaxed) {
+            Command::new("true").status().unwrap();
+        }
+    };
+    let outcome = std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(start_processes);
+        }
+        let outcome = (0..CLIENTS).try_for_each(|_| {
+            drop(OpenSm::start(&ibsim, Some(&tap), "Hca1", &[], LIMIT)?);
+            ibsim.detach_dead_clients()
+        });
+        done.store(true, Ordering::Relaxed);
+        outcome
+    });
+    outcome.unwrap();
 }
