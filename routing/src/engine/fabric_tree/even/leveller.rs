@@ -331,14 +331,17 @@ impl<'a> Leveller<'a> {
         passing
     }
 
-    /// Finds the switches from which a column is reached; `false` where it is still the last one.
-    fn set_column(&mut self, column: usize) -> bool {
-        if self.column == column {
-            return false;
+    /// As many columns as there is room for.
+    fn columns(&self) -> usize {
+        self.ground.tiles.len() * TILE
+    }
+
+    /// Finds the switches from which a column is reached, unless it is still the last one.
+    fn set_column(&mut self, column: usize) {
+        if self.column != column {
+            self.column = column;
+            self.nearest = self.by_cost(column);
         }
-        self.column = column;
-        self.nearest = self.by_cost(column);
-        true
     }
 
     /// Finds the links that packets to a target take, and how many hosts' pass each switch;
@@ -507,6 +510,20 @@ impl<'a> Leveller<'a> {
     /// The links from a switch to a target, the first through `port`.
     fn way(&self, switch: SwitchIdx, port: u8, lfts: &[Lft], target: &Target) -> Vec<usize> {
         let mut way = Vec::new();
+        self.find_way(switch, port, lfts, target, &mut way);
+        way
+    }
+
+    /// The same, into a list that is used again.
+    fn find_way(
+        &self,
+        switch: SwitchIdx,
+        port: u8,
+        lfts: &[Lft],
+        target: &Target,
+        way: &mut Vec<usize>,
+    ) {
+        way.clear();
         let mut next = self.link_of_port[switch.index()][usize::from(port)];
         while next != NO_LINK {
             way.push(next as usize);
@@ -517,7 +534,6 @@ impl<'a> Leveller<'a> {
             let port = lfts[at].entry(target.lid);
             next = self.link_of_port[at][usize::from(port)];
         }
-        way
     }
 
     fn put(&mut self, way: &[usize], flow: u64, add: bool) {

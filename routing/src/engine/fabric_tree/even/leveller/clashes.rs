@@ -38,20 +38,15 @@ impl Clashes {
     /// Finds the destinations next to `lid` by the ports that a switch has for them, where
     /// `senders` hosts send through the switch.
     pub(super) fn find(&self, near: &mut Near, lft: &Lft, lid: Lid, senders: u64) {
-        for port in near.ports.drain(..) {
-            near.by_port[usize::from(port)] = 0;
-        }
+        near.clear();
         let reach = senders.clamp(1, REACH) as usize;
         let own = self.number[lid.index()] as usize;
-        let (first, last) = (own.saturating_sub(reach - 1), own + reach);
-        let last = last.min(self.lids.len());
-        for (place, &other) in (first..last).zip(&self.lids[first..last]) {
-            if place != own {
-                let port = lft.entry(other);
-                // The number of shifts in which both pass the switch.
-                near.by_port[usize::from(port)] += (reach - place.abs_diff(own)) as i64;
-                near.ports.push(port);
-            }
+        let before = self.lids[..own].iter().rev();
+        let after = self.lids[own + 1..].iter();
+        // Two destinations so far apart both pass the switch in as many shifts as reach further.
+        let shifts = (1..reach as i64).rev();
+        for (&other, shifts) in before.zip(shifts.clone()).chain(after.zip(shifts)) {
+            near.add(lft.entry(other), shifts);
         }
     }
 }
@@ -59,8 +54,9 @@ impl Clashes {
 /// Destinations next to one, weighed by how often they meet it in shifts.
 pub(super) struct Near {
     by_port: [i64; 256],
-    /// The ports of all of them.
-    ports: Vec<u8>,
+    /// The ports of all of them: `ports[..count]`.
+    ports: [u8; 2 * REACH as usize],
+    count: usize,
 }
 
 impl Near {
@@ -68,8 +64,22 @@ impl Near {
     pub(super) fn none() -> Near {
         Near {
             by_port: [0; 256],
-            ports: Vec::new(),
+            ports: [0; 2 * REACH as usize],
+            count: 0,
         }
+    }
+
+    fn clear(&mut self) {
+        for &port in &self.ports[..self.count] {
+            self.by_port[usize::from(port)] = 0;
+        }
+        self.count = 0;
+    }
+
+    fn add(&mut self, port: u8, weight: i64) {
+        self.by_port[usize::from(port)] += weight;
+        self.ports[self.count] = port;
+        self.count += 1;
     }
 
     /// The weight of those that leave by `port`.
@@ -79,7 +89,7 @@ impl Near {
 
     /// How many entries were read.
     pub(super) fn reads(&self) -> usize {
-        self.ports.len()
+        self.count
     }
 }
 

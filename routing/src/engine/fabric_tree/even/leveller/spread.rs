@@ -28,22 +28,32 @@ const BETTER_THAN_32THS: u64 = 31;
 /// Moves that together save a smaller part of all meetings are taken back.
 const WORTH: f64 = 0.01;
 
-/// A port towards a column.
-#[derive(Clone, Copy)]
-struct Exit {
-    link: u32,
-    peer: u32,
-    port: u8,
-}
-
 /// The working memory of all rounds.
 struct Round {
     /// By switch: the loads by packets to others along its way to the current target.
     others: Vec<u64>,
-    /// By switch: its ports towards the current column, once asked for.
-    exits: Vec<Option<Vec<Exit>>>,
+    /// By column: the ports towards it, once a target is there.
+    exits: Vec<Option<Exits>>,
+    /// The ports on whose ways the packets at hand meet fewer others, with how many.
+    better: Vec<(u64, u8)>,
+    /// The links of the way that these packets take, and of another.
+    now: Vec<usize>,
+    other: Vec<usize>,
     /// Twice the meetings that the moves saved, as squares of loads.
     saved: u128,
+}
+
+/// The ports of all switches towards one column.
+struct Exits {
+    ports: Vec<u8>,
+    /// By switch: where its ports begin; those of the next end them.
+    first: Vec<u32>,
+}
+
+impl Exits {
+    fn of(&self, switch: usize) -> &[u8] {
+        &self.ports[self.first[switch] as usize..self.first[switch + 1] as usize]
+    }
 }
 
 impl Leveller<'_> {
@@ -76,7 +86,10 @@ impl Leveller<'_> {
         self.clashes = Clashes::among(targets);
         let mut round = Round {
             others: vec![0; self.hosts.len()],
-            exits: vec![None; self.hosts.len()],
+            exits: (0..self.columns()).map(|_| None).collect(),
+            better: Vec::new(),
+            now: Vec::new(),
+            other: Vec::new(),
             saved: 0,
         };
         for price in PRICES {
@@ -104,9 +117,8 @@ impl Leveller<'_> {
         round: &mut Round,
         budget: &mut Budget,
     ) {
-        if self.set_column(target.column) {
-            round.exits.fill(None);
-        }
+        self.set_column(target.column);
+        round.exits[target.column].get_or_insert_with(|| self.exits(target.column));
         let nearest = std::mem::take(&mut self.nearest);
         self.find_flows(&nearest, target, lfts);
         round.others[target.switch.index()] = 0;
@@ -142,50 +154,69 @@ impl Leveller<'_> {
         if held == NO_LINK {
             return false;
         }
-        let exits = round.exits[switch.index()].get_or_insert_with(|| {
-            let ports = self.choices(switch, target.column).into_iter();
-            let exit = |port: u8| {
-                let link = self.link_of_port[switch.index()][usize::from(port)];
-                let peer = self.peer[link as usize];
-                Exit { link, peer, port }
-            };
-            ports.map(exit).collect()
-        });
-        let (flow, met) = (self.flow[switch.index()], round.others[switch.index()]);
-        let others = |exit: &Exit| self.load[exit.link as usize] + round.others[exit.peer as usize];
-        let is_better =
-            |exit: &&Exit| exit.link != held && others(exit) * 32 < met * BETTER_THAN_32THS;
-        let better = exits.iter().filter(is_better);
-        let mut better: Vec<(u64, u8)> = better.map(|exit| (others(exit), exit.port)).collect();
+        let Round {
+            others,
+            exits,
+            better,
+            now,
+            other,
+            saved,
+        } = round;
+        let (flow, met) = (self.flow[switch.index()], others[switch.index()]);
+        let links = &self.link_of_port[switch.index()];
+        let exits = exits[target.column].as_ref();
+        better.clear();
+        for &port in exits.map_or(&[][..], |exits| exits.of(switch.index())) {
+            let link = links[usize::from(port)];
+            let meets = self.load[link as usize] + others[self.peer_of(link as usize)];
+            if link != held && meets * 32 < met * BETTER_THAN_32THS {
+                better.push((meets, port));
+            }
+        }
         if better.is_empty() {
             return false;
         }
         let held = lfts[switch.index()].entry(target.lid);
         better.sort_unstable();
         self.find_near(&lfts[switch.index()], target, flow);
-        let now = self.way(switch, held, lfts, target);
+        self.find_way(switch, held, lfts, target, now);
         let most = now.iter().map(|&link| self.load[link]).max().unwrap_or(0);
         let limit = most.max(self.high);
-        let chosen = better.into_iter().find_map(|(meets, port)| {
+        let chosen = better.iter().find(|&&(meets, port)| {
             if self.in_shifts(switch, port) - self.in_shifts(switch, held)
                 > self.worth(flow, self.price * (met - meets))
             {
-                return None;
+                return false;
             }
-            let way = self.way(switch, port, lfts, target);
-            let fits = |link: &usize| {
+            self.find_way(switch, port, lfts, target, other);
+            other.iter().all(|link| {
                 now.contains(link) || self.load[*link] + flow * self.time[*link] <= limit
-            };
-            way.iter().all(fits).then_some((meets, port, way))
+            })
         });
-        let Some((meets, port, way)) = chosen else {
+        let Some(&(meets, port)) = chosen else {
             return false;
         };
-        self.put(&now, flow, false);
-        self.put(&way, flow, true);
-        self.change_way(&now, &way, flow);
+        self.put(now, flow, false);
+        self.put(other, flow, true);
+        self.change_way(now, other, flow);
         self.set_entry(switch, target, port, lfts);
-        round.saved += 2 * u128::from(flow * TIME) * u128::from(met - meets);
+        *saved += 2 * u128::from(flow * TIME) * u128::from(met - meets);
         true
+    }
+
+    /// The ports of all switches towards a column.
+    fn exits(&self, column: usize) -> Exits {
+        let mut exits = Exits {
+            ports: Vec::new(),
+            first: vec![0],
+        };
+        for switch in self.ground.known.indices() {
+            if self.cost(switch, column).is_some() {
+                exits.ports.extend(self.choices(switch, column));
+            }
+            // Fewer ports than 2^32.
+            exits.first.push(exits.ports.len() as u32);
+        }
+        exits
     }
 }
