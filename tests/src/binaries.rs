@@ -73,7 +73,23 @@ fn target_directory() -> &'static Path {
 }
 
 fn build(target: &Path) {
+    let status = cargo_build(target).status();
+    assert!(
+        status.as_ref().is_ok_and(std::process::ExitStatus::success),
+        "rsm, rsmctl and the shim do not build: {status:?}"
+    );
+}
+
+fn cargo_build(target: &Path) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // With the variables in which Cargo describes the running test's package, the build script of
+    // `ring` would run again, and all that is built on it be compiled again: here, and at the
+    // developer's next build without them.
+    for (name, _) in std::env::vars_os() {
+        if describes_a_package(&name.to_string_lossy()) {
+            cargo.env_remove(name);
+        }
+    }
     cargo
         .args([
             "build",
@@ -88,11 +104,13 @@ fn build(target: &Path) {
     if profile() == "release" {
         cargo.arg("--release");
     }
-    let status = cargo.status();
-    assert!(
-        status.as_ref().is_ok_and(std::process::ExitStatus::success),
-        "rsm, rsmctl and the shim do not build: {status:?}"
-    );
+    cargo
+}
+
+/// Whether Cargo sets this environment variable for the programs of one package.
+fn describes_a_package(variable: &str) -> bool {
+    let prefixes = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_EXE_"];
+    variable == "OUT_DIR" || prefixes.iter().any(|prefix| variable.starts_with(prefix))
 }
 
 /// Directory below `target` of the profile this program was built with; benches use that of a
@@ -102,5 +120,35 @@ fn profile() -> &'static str {
         "debug"
     } else {
         "release"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{cargo_build, describes_a_package};
+
+    #[test]
+    fn programs_are_built_as_outside_of_a_test() {
+        let described = std::env::vars().filter(|(name, _)| describes_a_package(name));
+        let described: Vec<String> = described.map(|(name, _)| name).collect();
+        // Where Cargo runs this test, it has described its package.
+        if std::env::var_os("CARGO").is_some() {
+            for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "OUT_DIR"] {
+                assert!(described.contains(&name.to_owned()), "{described:?}");
+            }
+        }
+        let cargo = cargo_build(Path::new("target"));
+        for name in described {
+            assert!(
+                cargo
+                    .get_envs()
+                    .any(|(other, value)| other == name.as_str() && value.is_none()),
+                "{name} is passed on"
+            );
+        }
+        let profile = "CARGO_PROFILE_DEV_OPT_LEVEL";
+        assert!(!describes_a_package(profile));
     }
 }
