@@ -10,7 +10,7 @@ use super::{Budget, Leveller, NO_LINK, TIME, Target};
 use crate::tables::Lft;
 use crate::topology::SwitchIdx;
 
-/// A fabric of more entries, hosts times switches, is left as it is: this many take two seconds.
+/// A fabric of more entries, hosts times switches, is left as it is: this many take over a second.
 pub(in super::super) const MAX_ENTRIES: usize = 3 << 20;
 
 /// How many times the meetings that a move saves it may cost in shifts: first cheap moves.
