@@ -254,15 +254,11 @@ fn name(text: &str) -> io::Result<SocketAddr> {
 /// process that another thread starts shares all sockets until it runs its own program.
 fn bind(text: &str) -> io::Result<UnixDatagram> {
     let name = name(text)?;
-    wait_for(BIND_LIMIT, || {
-        Some(UnixDatagram::bind_addr(&name)).filter(|bound| !is_taken(bound))
+    wait_for(BIND_LIMIT, || match UnixDatagram::bind_addr(&name) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => None,
+        bound => Some(bound),
     })
     .unwrap_or_else(|| Err(io::ErrorKind::AddrInUse.into()))
-}
-
-fn is_taken(bound: &io::Result<UnixDatagram>) -> bool {
-    let error = bound.as_ref().err();
-    error.is_some_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
 
 fn read_u32(message: &[u8; CONTROL_LEN], range: std::ops::Range<usize>) -> u32 {

@@ -32,7 +32,7 @@ const WORTH: f64 = 0.01;
 struct Round {
     /// By switch: the loads by packets to others along its way to the current target.
     others: Vec<u64>,
-    /// By column: the ports towards it, once a target is there.
+    /// By column: the ports towards it, once asked for.
     exits: Vec<Option<Exits>>,
     /// The ports on whose ways the packets at hand meet fewer others, with how many.
     better: Vec<(u64, u8)>,
@@ -118,7 +118,6 @@ impl Leveller<'_> {
         budget: &mut Budget,
     ) {
         self.set_column(target.column);
-        round.exits[target.column].get_or_insert_with(|| self.exits(target.column));
         let nearest = std::mem::take(&mut self.nearest);
         self.find_flows(&nearest, target, lfts);
         round.others[target.switch.index()] = 0;
@@ -164,9 +163,9 @@ impl Leveller<'_> {
         } = round;
         let (flow, met) = (self.flow[switch.index()], others[switch.index()]);
         let links = &self.link_of_port[switch.index()];
-        let exits = exits[target.column].as_ref();
+        let exits = exits[target.column].get_or_insert_with(|| self.exits(target.column));
         better.clear();
-        for &port in exits.map_or(&[][..], |exits| exits.of(switch.index())) {
+        for &port in exits.of(switch.index()) {
             let link = links[usize::from(port)];
             let meets = self.load[link as usize] + others[self.peer_of(link as usize)];
             if link != held && meets * 32 < met * BETTER_THAN_32THS {
