@@ -105,6 +105,14 @@ pub enum ControlError {
         /// Why.
         reason: String,
     },
+    /// Ports would be cut off, and the request does not accept that; everything stays as it was.
+    #[error("{reason}")]
+    CutOff {
+        /// How many.
+        ports: u64,
+        /// Which ones, and what they lose.
+        reason: String,
+    },
     /// A partition stays as it is.
     #[error("{reason}")]
     Partition {

@@ -159,3 +159,7 @@ mod tests {
         );
     }
 }
+
+/// The key in the metadata of a refusal whose request would be carried out if it accepted that ports
+/// are cut off; its value is their number.
+pub const CUT_OFF_KEY: &str = "rsm-cut-off";

@@ -13,8 +13,9 @@ use crate::error::{
 use crate::model::{
     AgentState, AliasGuidKey, CountersState, DrainQuestion, FindingFilter, GroupSelector,
     HistoryQuery, Keyed, LinkFilter, LossSelector, MulticastGroupFilter, NodeFilter, Page,
-    PartitionChange, PathQuestion, PortFilter, PortId, PortOrder, PortTotals, Selector,
-    ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey, VirtualPortId,
+    PartitionChange, PartitionChanged, PathQuestion, PortFilter, PortId, PortOrder, PortTotals,
+    Selector, ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey, VirtualPortId,
+    WhenCutOff,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -284,8 +285,13 @@ pub trait Control: Send + Sync + 'static {
     fn rewrite(&self) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
     /// Routes with the engine of this name from now on, and answers with the convergence that put
-    /// its tables into force. If the core refuses the tables, the engine in use stays.
-    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
+    /// its tables into force. If the core refuses the tables, the engine in use stays. The writing
+    /// of the tables cuts ports off where no mixture of them and the present ones is safe.
+    fn set_engine(
+        &self,
+        name: String,
+        cut_off: WhenCutOff,
+    ) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
     /// Routes around parts from now on, all of them or none, and answers with them once the tables
     /// are in force.
@@ -308,12 +314,12 @@ pub trait Control: Send + Sync + 'static {
         force: bool,
     ) -> BoxFuture<'_, Result<(v1::ManagementKeys, v1::Convergence), ControlError>>;
 
-    /// Changes a partition that is made through the API, all of it or nothing, and answers how many
-    /// memberships differ from before, with the convergence that put the change into force.
+    /// Changes a partition that is made through the API, all of it or nothing, and answers what it
+    /// changed once it is in force.
     fn change_partition(
         &self,
         change: PartitionChange,
-    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>>;
+    ) -> BoxFuture<'_, Result<PartitionChanged, ControlError>>;
 
     /// Expects the node or cable with this name no longer (`None`: all that are missing now), and
     /// answers the number of nodes and ports given up.

@@ -154,6 +154,14 @@ pub enum FindingKind {
     PartitionIndexClaimed,
     /// A partition made through the API conflicts with the file of partitions.
     PartitionConflict,
+    /// Hosts are too slow for the broadcast group of their partition, and cannot join it.
+    PartitionTooFast,
+    /// All members of a partition are limited members, so that none can talk with another.
+    PartitionLimitedOnly,
+    /// A rule of a partition names a node GUID or system image GUID, which no port has.
+    PartitionNodeGuid,
+    /// The SA refuses a host's join of a multicast group.
+    JoinRefused,
     /// Devices do not have the settings of congestion control, which is on.
     CongestionControl,
     /// A fault of GPU hosts or their cables.
@@ -214,6 +222,10 @@ impl FindingKind {
             FindingKind::PartitionTableTooSmall => "partition-table-too-small",
             FindingKind::PartitionIndexClaimed => "partition-index-claimed",
             FindingKind::PartitionConflict => "partition-conflict",
+            FindingKind::PartitionTooFast => "partition-too-fast",
+            FindingKind::PartitionLimitedOnly => "partition-limited-only",
+            FindingKind::PartitionNodeGuid => "partition-node-guid",
+            FindingKind::JoinRefused => "join-refused",
             FindingKind::CongestionControl => "congestion-control",
             FindingKind::Gpu(kind) => kind.name(),
         }

@@ -259,11 +259,13 @@ impl PortSettings {
         (mismatch != LinkMismatch::default()).then_some(mismatch)
     }
 
-    /// Whether MasterSMLID differs, so that the client behind the port must register anew. False if
-    /// MasterSMLID is in `ignored`: a device that does not keep it shows no change.
-    pub fn changes_manager(&self, info: &PortInfo, ignored: FieldMask) -> bool {
-        let index = FieldIndex::MasterSmLid;
-        let held = u64::from(info.master_sm_lid().0);
-        ignored.0 & 1 << index as u32 == 0 && self.value(index).is_some_and(|value| value != held)
+    /// Whether MasterSMLID or GidPrefix differs, so that the client behind the port must register
+    /// anew: its registrations are with another subnet manager, or under GIDs that it no longer has.
+    /// False for a field in `ignored`: a device that does not keep it shows no change.
+    pub fn ends_registrations(&self, info: &PortInfo, ignored: FieldMask) -> bool {
+        let FieldMask(differing) = self.differing(info, ignored);
+        let decisive = [FieldIndex::MasterSmLid, FieldIndex::Prefix];
+        let mut bits = decisive.map(|index| 1 << index as u32).into_iter();
+        bits.any(|bit| differing & bit != 0)
     }
 }

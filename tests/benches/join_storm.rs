@@ -158,6 +158,7 @@ impl Storm {
             remembered: sa::SavedSaState::default(),
             core,
             save: Box::new(|_| ()),
+            findings: Box::new(|_| ()),
             journal: None,
         };
         let port: Arc<dyn SaPort> = Arc::new(Wire(sender));

@@ -97,6 +97,7 @@ impl AnsweringFabric {
                     remembered: sa::SavedSaState::default(),
                     core: Box::new(|_| true),
                     save: Box::new(|_| ()),
+                    findings: Box::new(|_| ()),
                     journal,
                 },
             )

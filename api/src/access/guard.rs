@@ -423,10 +423,12 @@ impl Followed {
         }
     }
 
-    /// The request has ended; `failure` is why it failed.
-    pub fn ended(&self, failure: Option<&str>) {
-        let verdict = if failure.is_some() { "failed" } else { "done" };
-        self.end(verdict, failure.unwrap_or_default());
+    /// The request has ended: what it did beside what it asks for, often nothing, or why it failed.
+    pub fn ended(&self, outcome: Result<&str, &str>) {
+        match outcome {
+            Ok(effect) => self.end("done", effect),
+            Err(failure) => self.end("failed", failure),
+        }
     }
 
     fn end(&self, verdict: &'static str, why: &str) {
@@ -585,7 +587,10 @@ where
             let response = inner.call(request).await?;
             let status = Status::from_header_map(response.headers());
             let failure = status.filter(|status| status.code() != Code::Ok);
-            followed.ended(failure.as_ref().map(Status::message));
+            followed.ended(match &failure {
+                None => Ok(""),
+                Some(status) => Err(status.message()),
+            });
             Ok(response)
         })
     }

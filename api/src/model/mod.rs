@@ -34,7 +34,7 @@ pub use node::NodeFilter;
 pub use page::{Keyed, Page};
 pub use partition::{
     EmptyPartition, ExistingPartition, MemberName, PartitionAction, PartitionChange,
-    PartitionSettings, WantedMember,
+    PartitionChanged, PartitionSettings, WantedMember, WhenCutOff,
 };
 pub use port::{PortFilter, PortId};
 pub use routing::LossSelector;

@@ -1,4 +1,5 @@
 use rsm_ids::Guid;
+use rsm_proto::v1;
 
 use super::{Membership, Selector};
 use crate::access::Grant;
@@ -15,6 +16,54 @@ pub struct PartitionChange {
     /// The rights of that identity: a claim to index 0 ends claims of other partitions that it may
     /// change, and no others.
     pub grant: Grant,
+    /// Whether ports may be cut off by it.
+    pub cut_off: WhenCutOff,
+}
+
+/// The treatment of a request that cuts ports off from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenCutOff {
+    /// It is refused with [`ControlError::CutOff`](crate::ControlError::CutOff), and changes
+    /// nothing.
+    Refuse,
+    /// It is carried out.
+    Accept,
+}
+
+impl WhenCutOff {
+    /// The treatment by the field `accept_cut_off` of a request.
+    pub fn accepted(accepted: bool) -> WhenCutOff {
+        match accepted {
+            true => WhenCutOff::Accept,
+            false => WhenCutOff::Refuse,
+        }
+    }
+}
+
+/// A change of a partition that is in force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartitionChanged {
+    /// How many memberships differ from before.
+    pub memberships: u64,
+    /// The ports that it cuts off from others; `None` if there are none.
+    pub cut_off: Option<v1::PartitionCutOff>,
+    /// The convergence that put it into force.
+    pub convergence: v1::Convergence,
+}
+
+impl PartitionChanged {
+    /// The ports that the change cut off in a few words, for logs; empty if there are none.
+    pub fn cut_off_in_words(&self) -> String {
+        let Some(cut_off) = &self.cut_off else {
+            return String::new();
+        };
+        let v1::PartitionCutOff {
+            ports,
+            isolated_ports,
+            ..
+        } = cut_off;
+        format!("ports cut off: {ports}, of these from every host: {isolated_ports}")
+    }
 }
 
 /// The kinds of changes.

@@ -51,6 +51,13 @@ impl Act {
         self
     }
 
+    /// Adds what the request did, if anything, to what it was.
+    pub(super) fn add(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.note.detail = format!("{}: {text}", self.note.detail);
+        }
+    }
+
     /// Ends the request, and passes its outcome on.
     pub(super) fn end<T>(mut self, outcome: Result<T, Status>) -> Result<T, Status> {
         self.note.refusal = match &outcome {

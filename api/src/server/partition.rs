@@ -12,7 +12,7 @@ use crate::error::ControlError;
 use crate::limits::MAX_MEMBERS_PER_REQUEST;
 use crate::model::{
     EmptyPartition, ExistingPartition, MemberName, Membership, PartitionAction, PartitionChange,
-    PartitionSettings, Selector, WantedMember,
+    PartitionChanged, PartitionSettings, Selector, WantedMember, WhenCutOff,
 };
 use crate::traits::{Control, Subnet};
 
@@ -37,9 +37,6 @@ fn check_seen(caller: Option<Arc<Caller>>, p_key: u16) -> Result<(), Status> {
     Ok(())
 }
 
-/// How many members differ, and the convergence.
-type Changed = (u64, Option<v1::Convergence>);
-
 impl Partitions {
     /// Carries out a change for the identity of a request, if it may change that partition.
     async fn change(
@@ -47,13 +44,14 @@ impl Partitions {
         from: &Extensions,
         p_key: u16,
         action: PartitionAction,
-    ) -> Result<Changed, Status> {
+        accept_cut_off: bool,
+    ) -> Result<PartitionChanged, Status> {
         let p_key = p_key & 0x7fff;
         let caller = from.get::<Arc<Caller>>();
         let caller =
             caller.ok_or_else(|| Status::unauthenticated("the request has no identity"))?;
         let detail = detail(p_key, &action);
-        let act = self.acts.begin(from, act_name(&action), detail);
+        let mut act = self.acts.begin(from, act_name(&action), detail);
         let is_allowed = caller.grant.changes(p_key);
         let outcome = match is_allowed {
             false => Err(Status::permission_denied(format!(
@@ -66,13 +64,16 @@ impl Partitions {
                     action,
                     by: caller.name.clone(),
                     grant: caller.grant.clone(),
+                    cut_off: WhenCutOff::accepted(accept_cut_off),
                 };
                 let changed = self.control.change_partition(change).await;
                 changed.map_err(|error: ControlError| Status::from(error))
             }
         };
-        let (changed, convergence) = act.end(outcome)?;
-        Ok((changed, Some(convergence)))
+        if let Ok(changed) = &outcome {
+            act.add(&changed.cut_off_in_words());
+        }
+        act.end(outcome)
     }
 }
 
@@ -234,11 +235,12 @@ impl PartitionService for Partitions {
             existing: ExistingPartition::Same,
         };
         let p_key = p_key("p_key", asked.p_key)?;
-        let from = request.extensions();
-        let (changed, convergence) = self.change(from, p_key, action).await?;
+        let (from, accepted) = (request.extensions(), asked.accept_cut_off);
+        let changed = self.change(from, p_key, action, accepted).await?;
         Ok(Response::new(v1::CreatePartitionResponse {
-            changed,
-            convergence,
+            changed: changed.memberships,
+            convergence: Some(changed.convergence),
+            cut_off: changed.cut_off,
         }))
     }
 
@@ -249,11 +251,12 @@ impl PartitionService for Partitions {
         let asked = request.get_ref();
         let action = PartitionAction::Add(wanted(&asked.members, 1)?);
         let p_key = p_key("p_key", asked.p_key)?;
-        let from = request.extensions();
-        let (changed, convergence) = self.change(from, p_key, action).await?;
+        let (from, accepted) = (request.extensions(), asked.accept_cut_off);
+        let changed = self.change(from, p_key, action, accepted).await?;
         Ok(Response::new(v1::AddPartitionMembersResponse {
-            changed,
-            convergence,
+            changed: changed.memberships,
+            convergence: Some(changed.convergence),
+            cut_off: changed.cut_off,
         }))
     }
 
@@ -267,11 +270,12 @@ impl PartitionService for Partitions {
         let names = names.collect::<Result<_, _>>()?;
         let action = PartitionAction::Remove(names, EmptyPartition::Keep);
         let p_key = p_key("p_key", asked.p_key)?;
-        let from = request.extensions();
-        let (changed, convergence) = self.change(from, p_key, action).await?;
+        let (from, accepted) = (request.extensions(), asked.accept_cut_off);
+        let changed = self.change(from, p_key, action, accepted).await?;
         Ok(Response::new(v1::RemovePartitionMembersResponse {
-            changed,
-            convergence,
+            changed: changed.memberships,
+            convergence: Some(changed.convergence),
+            cut_off: changed.cut_off,
         }))
     }
 
@@ -283,11 +287,12 @@ impl PartitionService for Partitions {
         let members = wanted(&asked.members, 0)?;
         let action = PartitionAction::Replace(members, EmptyPartition::Keep);
         let p_key = p_key("p_key", asked.p_key)?;
-        let from = request.extensions();
-        let (changed, convergence) = self.change(from, p_key, action).await?;
+        let (from, accepted) = (request.extensions(), asked.accept_cut_off);
+        let changed = self.change(from, p_key, action, accepted).await?;
         Ok(Response::new(v1::SetPartitionMembersResponse {
-            changed,
-            convergence,
+            changed: changed.memberships,
+            convergence: Some(changed.convergence),
+            cut_off: changed.cut_off,
         }))
     }
 
@@ -298,10 +303,12 @@ impl PartitionService for Partitions {
         let asked = request.get_ref();
         let action = PartitionAction::Configure(settings(asked.settings.clone())?);
         let p_key = p_key("p_key", asked.p_key)?;
-        let from = request.extensions();
-        let (_, convergence) = self.change(from, p_key, action).await?;
+        // Other settings leave all members.
+        let changed = self
+            .change(request.extensions(), p_key, action, false)
+            .await?;
         Ok(Response::new(v1::ConfigurePartitionResponse {
-            convergence,
+            convergence: Some(changed.convergence),
         }))
     }
 
@@ -309,13 +316,15 @@ impl PartitionService for Partitions {
         &self,
         request: Request<v1::DeletePartitionRequest>,
     ) -> Result<Response<v1::DeletePartitionResponse>, Status> {
-        let p_key = p_key("p_key", request.get_ref().p_key)?;
-        let from = request.extensions();
+        let asked = request.get_ref();
+        let p_key = p_key("p_key", asked.p_key)?;
+        let (from, accepted) = (request.extensions(), asked.accept_cut_off);
         let action = PartitionAction::Delete;
-        let (changed, convergence) = self.change(from, p_key, action).await?;
+        let changed = self.change(from, p_key, action, accepted).await?;
         Ok(Response::new(v1::DeletePartitionResponse {
-            changed,
-            convergence,
+            changed: changed.memberships,
+            convergence: Some(changed.convergence),
+            cut_off: changed.cut_off,
         }))
     }
 
@@ -323,11 +332,14 @@ impl PartitionService for Partitions {
         &self,
         request: Request<v1::SetDefaultMembershipRequest>,
     ) -> Result<Response<v1::SetDefaultMembershipResponse>, Status> {
-        let action = PartitionAction::LimitDefault(request.get_ref().limited);
-        let from = request.extensions();
-        let (_, convergence) = self.change(from, 0x7fff, action).await?;
+        let asked = request.get_ref();
+        let action = PartitionAction::LimitDefault(asked.limited);
+        let (from, accepted) = (request.extensions(), asked.accept_cut_off);
+        let changed = self.change(from, 0x7fff, action, accepted).await?;
         Ok(Response::new(v1::SetDefaultMembershipResponse {
-            convergence,
+            changed: changed.memberships,
+            convergence: Some(changed.convergence),
+            cut_off: changed.cut_off,
         }))
     }
 }

@@ -1,11 +1,13 @@
 //! Errors as gRPC status codes. Their messages name the remedy, so they pass unchanged.
 
+use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
 use crate::error::{
     ControlError, CountersError, HistoryError, LookupError, PartitionRefusal, RoutingError,
     SaError, SimulationError,
 };
+use crate::limits::CUT_OFF_KEY;
 use crate::model::{ParseGroupError, ParseSelectorError};
 
 impl From<ParseSelectorError> for Status {
@@ -39,6 +41,12 @@ impl From<ControlError> for Status {
     fn from(error: ControlError) -> Self {
         let code = match error {
             ControlError::Lookup(lookup) => return lookup.into(),
+            ControlError::CutOff { ports, .. } => {
+                let mut metadata = MetadataMap::new();
+                metadata.insert(CUT_OFF_KEY, ports.into());
+                let code = Code::FailedPrecondition;
+                return Status::with_metadata(code, error.to_string(), metadata);
+            }
             ControlError::Standby { .. }
             | ControlError::NotAttached { .. }
             | ControlError::Refused { .. } => Code::FailedPrecondition,

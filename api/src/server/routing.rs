@@ -9,7 +9,7 @@ use super::acts::Acts;
 use super::paging::{Cursor, Listing};
 use super::request::selector;
 use crate::limits::MAX_PARTS_PER_REQUEST;
-use crate::model::LossSelector;
+use crate::model::{LossSelector, WhenCutOff};
 use crate::traits::{Control, RoutingQueries};
 
 /// Engines, quality, and the consequences of losses.
@@ -112,11 +112,14 @@ impl RoutingService for Routes {
         &self,
         request: Request<v1::SetEngineRequest>,
     ) -> Result<Response<v1::SetEngineResponse>, Status> {
-        let engine = request.get_ref().engine.clone();
+        let asked = request.get_ref();
+        let engine = asked.engine.clone();
         let act = self
             .acts
             .begin(request.extensions(), "set-engine", engine.clone());
-        let done = self.control.set_engine(engine).await.map_err(Status::from);
+        let cut_off = WhenCutOff::accepted(asked.accept_cut_off);
+        let done = self.control.set_engine(engine, cut_off).await;
+        let done = done.map_err(Status::from);
         let convergence = act.end(done)?;
         Ok(Response::new(v1::SetEngineResponse {
             convergence: Some(convergence),

@@ -1,7 +1,7 @@
 //! Changes of partitions: from requests and command lines to the subnet manager, and refusals.
 
 use rsm_api::access::Grant;
-use rsm_api::limits::MAX_MEMBERS_PER_REQUEST;
+use rsm_api::limits::{CUT_OFF_KEY, MAX_MEMBERS_PER_REQUEST};
 use rsm_api::model::{
     EmptyPartition, ExistingPartition, MemberName, Membership, PartitionAction, PartitionSettings,
     Selector, WantedMember,
@@ -125,6 +125,57 @@ fn commands_become_changes() {
 }
 
 #[test]
+fn a_change_that_cuts_ports_off_names_them_and_wants_yes() {
+    let served = Served::start(Fake::tree(2, 1));
+    for command in [
+        &["create", "0x67"][..],
+        &["add", "0x67", "0x50000"],
+        &["set", "0x67"],
+        &["remove", "0x67", "0x50000"],
+        &["delete", "0x67"],
+    ] {
+        let arguments = [&["partition"][..], command].concat();
+        let refused = run(&served, &arguments);
+        assert_eq!(refused.status.code(), Some(1), "{command:?}");
+        let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(text.contains("2 ports cut off: host-1 port 1"), "{text}");
+        assert_eq!(served.fake.partition_changes.lock().len(), 0, "{command:?}");
+        let text = printed(&served, &[&arguments[..], &["--yes"]].concat());
+        assert_eq!(
+            text,
+            "0x0067  in force: 1 membership changed; 2 ports cut off from others in it, 1 of them from every host\n"
+        );
+        served.fake.partition_changes.lock().clear();
+    }
+    let json = printed(
+        &served,
+        &["--format", "json", "partition", "delete", "0x67", "--yes"],
+    );
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["cut_off"]["ports"], 2, "{json}");
+}
+
+#[test]
+fn a_client_that_accepts_no_cut_is_refused_with_the_number_of_ports() {
+    let served = Served::start(Fake::tree(2, 1));
+    let mut client = PartitionServiceClient::new(served.unix());
+    let mut request = v1::DeletePartitionRequest {
+        p_key: 0x67,
+        accept_cut_off: false,
+    };
+    let refused = served
+        .block_on(client.delete_partition(request))
+        .expect_err("it cuts ports off");
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    let ports = refused.metadata().get(CUT_OFF_KEY);
+    assert_eq!(ports.expect("it is there").to_str(), Ok("2"));
+    request.accept_cut_off = true;
+    let done = served.block_on(client.delete_partition(request)).unwrap();
+    let cut_off = done.into_inner().cut_off.expect("it cuts ports off");
+    assert_eq!((cut_off.ports, cut_off.isolated_ports), (2, 1));
+}
+
+#[test]
 fn members_are_listed_present_or_not() {
     let served = Served::start(Fake::tree(2, 1));
     let text = printed(&served, &["partition", "show", "0x10"]);
@@ -172,7 +223,11 @@ fn wrong_requests_are_refused_before_the_subnet_manager() {
         ..v1::WantedMember::default()
     };
     let mut add = |p_key, members: Vec<v1::WantedMember>| -> Status {
-        let request = v1::AddPartitionMembersRequest { p_key, members };
+        let request = v1::AddPartitionMembersRequest {
+            p_key,
+            members,
+            ..v1::AddPartitionMembersRequest::default()
+        };
         let refused = served.block_on(client.add_partition_members(request));
         refused.expect_err("it is wrong")
     };
@@ -210,7 +265,7 @@ fn wrong_requests_are_refused_before_the_subnet_manager() {
         let request = v1::CreatePartitionRequest {
             p_key: 0x10,
             settings: Some(settings),
-            members: Vec::new(),
+            ..v1::CreatePartitionRequest::default()
         };
         let mut client = PartitionServiceClient::new(served.unix());
         served

@@ -1,6 +1,7 @@
 //! Every call of the services against every role.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -178,4 +179,17 @@ fn anonymous_reading_off_refuses_every_call_over_tcp() {
     let mut client = MaintenanceServiceClient::new(served.tcp());
     let drained = served.block_on(client.drain(v1::DrainRequest::default()));
     assert_eq!(drained.unwrap_err().code(), Code::Unauthenticated);
+}
+
+/// docs/guards.md says of every call that may do more than read what guards it.
+#[test]
+fn every_call_that_does_more_than_read_is_in_the_page_of_guards() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guards.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for path in calls::paths() {
+        let call = path.rsplit('/').next().unwrap();
+        let is_named = page.contains(&format!("`{call}`"));
+        let reads = calls::need(&path) == Some(Need::Read);
+        assert!(reads || is_named, "{path}");
+    }
 }

@@ -12,6 +12,7 @@ use crate::served::Served;
 async fn set_engine(channel: Channel, name: &str) -> Result<String, tonic::Status> {
     let request = v1::SetEngineRequest {
         engine: name.to_owned(),
+        ..v1::SetEngineRequest::default()
     };
     let answer = RoutingServiceClient::new(channel)
         .set_engine(request)

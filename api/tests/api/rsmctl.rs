@@ -168,6 +168,20 @@ fn capabilities_of_nodes_have_their_golden_output() {
 }
 
 #[test]
+fn an_engine_that_cuts_ports_off_while_it_is_set_wants_yes() {
+    let served = Served::start(Fake::tree(2, 1));
+    let refused = run(&served, &["engine", "set", "nue"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        text.contains("4 ports of 4 nodes would be cut off"),
+        "{text}"
+    );
+    let text = printed(&served, &["engine", "set", "nue", "--yes"]);
+    assert!(text.contains("engine nue requested"), "{text}");
+}
+
+#[test]
 fn a_refused_drain_names_the_nodes_cut_off_and_fails() {
     let served = Served::start(Fake::tree(2, 1));
     let output = run(&served, &["drain", "leaf-1"]);

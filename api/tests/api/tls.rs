@@ -178,6 +178,7 @@ fn tenant_changes_partitions_of_its_own_p_keys_only() {
         let request = v1::AddPartitionMembersRequest {
             p_key,
             members: vec![member.clone()],
+            ..v1::AddPartitionMembersRequest::default()
         };
         secured
             .served
@@ -194,7 +195,10 @@ fn tenant_changes_partitions_of_its_own_p_keys_only() {
     assert_eq!(keys, [0x10, 0x1f]);
     assert_eq!(changes[0].by, "blue.example");
     assert_eq!(changes[0].grant.changeable(), [0x10..=0x1f]);
-    let limited = v1::SetDefaultMembershipRequest { limited: true };
+    let limited = v1::SetDefaultMembershipRequest {
+        limited: true,
+        accept_cut_off: false,
+    };
     let refusal = secured
         .served
         .block_on(client.set_default_membership(limited));
@@ -202,7 +206,10 @@ fn tenant_changes_partitions_of_its_own_p_keys_only() {
     let ops = authority.issue("ops", "ops.example", LONG);
     let connection = secured.connect(&authority.credentials(Some(&ops))).unwrap();
     let mut client = PartitionServiceClient::new(connection);
-    let delete = v1::DeletePartitionRequest { p_key: 0x20 };
+    let delete = v1::DeletePartitionRequest {
+        p_key: 0x20,
+        accept_cut_off: false,
+    };
     assert!(
         secured
             .served

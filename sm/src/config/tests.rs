@@ -321,3 +321,33 @@ proptest! {
         let _ = parse(&text);
     }
 }
+
+/// docs/guards.md says of every key what it can do and what guards it.
+#[test]
+fn every_key_is_in_the_page_of_guards() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guards.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let keys = fields()
+        .iter()
+        .map(|key| format!("`{}.{}`", key.section, key.key));
+    let missing: Vec<String> = keys.filter(|key| !page.contains(key)).collect();
+    assert_eq!(
+        missing, [""; 0],
+        "docs/guards.md does not say what guards these keys"
+    );
+    // And no key that there is not.
+    let (_, keys) = page.split_once("\n## Configuration\n").unwrap();
+    let words = keys.split('`').skip(1).step_by(2);
+    let sections: Vec<&str> = fields().iter().map(|key| key.section).collect();
+    let named = words.filter_map(|word| word.split_once('.'));
+    let named = named.filter(|(section, _)| sections.contains(section));
+    for (section, key) in named {
+        let is_there = fields()
+            .iter()
+            .any(|field| (field.section, field.key) == (section, key));
+        assert!(
+            is_there,
+            "docs/guards.md names `{section}.{key}`, which is no key"
+        );
+    }
+}

@@ -102,7 +102,7 @@ impl Core {
             return false;
         };
         self.avoid = trial.before.avoid;
-        self.decline(trial.ticket, error.with_causes());
+        self.refuse(trial.ticket, error);
         true
     }
 

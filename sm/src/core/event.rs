@@ -12,6 +12,7 @@ use rsm_mad::wire::attr::Notice;
 use rsm_routing::engine::EngineKind;
 
 use super::convergence::Convergence;
+use super::overlay::ChangeEffect;
 use super::snapshot::{Forthcoming, Snapshot};
 use super::{CoreConfig, SavedCoreState};
 use crate::alias_guids::AliasGuids;
@@ -21,7 +22,7 @@ use crate::findings::Finding;
 use crate::footprint::Footprints;
 use crate::health::PortErrors;
 use crate::m_keys::Generations;
-use crate::overlay::{Change, ChangeError};
+use crate::overlay::{Change, ChangeError, WhenCutOff};
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
 use crate::plan::{Outcome, PlanJob};
@@ -161,6 +162,8 @@ pub enum Command {
     Engine {
         /// Which one.
         engine: EngineKind,
+        /// Whether its tables may drop packets of present routes while they are written.
+        when_cut_off: WhenCutOff,
         /// [`Effect::Done`] names it when the engine's tables are in force, [`Effect::Declined`]
         /// when the proof refutes them and the engine before stays.
         ticket: Ticket,
@@ -194,7 +197,8 @@ pub enum Command {
     Partition {
         /// The change.
         change: Box<Change>,
-        /// [`Effect::Done`] names it when the hardware holds a plan with the change,
+        /// [`Effect::PartitionTaken`] names it when the change waits for its plan,
+        /// [`Effect::Done`] when the hardware holds a plan with the change,
         /// [`Effect::PartitionRefused`] when the overlay stays as it was.
         ticket: Ticket,
     },
@@ -260,6 +264,23 @@ pub enum Effect {
         ticket: Ticket,
         /// Why.
         reason: String,
+    },
+    /// The command was not carried out: ports would be cut off by it, which its issuer has not
+    /// accepted.
+    CutOff {
+        /// From the command.
+        ticket: Ticket,
+        /// How many ports.
+        ports: usize,
+        /// Which ones, and why.
+        reason: String,
+    },
+    /// The change of [`Command::Partition`] waits for its plan.
+    PartitionTaken {
+        /// From the command.
+        ticket: Ticket,
+        /// What it does; a later effect with the same ticket replaces it.
+        effect: Box<ChangeEffect>,
     },
     /// The partition of [`Command::Partition`] is not changed.
     PartitionRefused {

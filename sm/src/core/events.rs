@@ -126,7 +126,11 @@ impl Core {
                     .sweep_everything(true, "every forwarding table is to be written");
                 self.work.promise(ticket);
             }
-            Command::Engine { engine, ticket } => self.try_engine(engine, ticket),
+            Command::Engine {
+                engine,
+                when_cut_off,
+                ticket,
+            } => self.try_engine(engine, when_cut_off, ticket),
             Command::Withdraw { ticket } => self.withdraw(ticket),
             Command::Reload(config) => {
                 self.drop_trial("the configuration was read again meanwhile");

@@ -65,7 +65,6 @@ use rsm_mad::Time;
 use rsm_mad::client::Client;
 use rsm_mad::transport::{Datagram, Inbound};
 use rsm_routing::adaptive::GroupIds;
-use rsm_routing::engine::EngineKind;
 
 pub use self::activity::{Activity, PassProgress};
 use self::congestion::CongestionState;
@@ -82,6 +81,7 @@ use self::found::Found;
 use self::hardware::{Hardware, HeldMulticast};
 use self::m_keys::AnnouncedRotation;
 pub use self::m_keys::MKeyStatus;
+pub use self::overlay::ChangeEffect;
 use self::overlay::OverlayState;
 use self::preparing::Preparation;
 use self::requests::Context;
@@ -91,7 +91,7 @@ use self::snapshot::Snapshot;
 use self::stage::Stage;
 use self::successor::Succession;
 use self::traps::TrapHandler;
-use self::trial::Trial;
+use self::trial::{BeforeEngine, Trial};
 use self::vports::VPortOwners;
 use self::work::Work;
 use crate::alias_guids::AliasGuids;
@@ -293,7 +293,7 @@ pub struct Core {
     port_retrained: bool,
     pass: Pass,
     /// A requested engine that has not made a plan yet.
-    trial: Option<Trial<EngineKind>>,
+    trial: Option<Trial<BeforeEngine>>,
     /// Active ports whose MTU or VLs are not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
     /// The next plan gives every port a new LID.

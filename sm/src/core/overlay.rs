@@ -9,14 +9,15 @@ use std::sync::Arc;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
+use rsm_mad::wire::attr::PKey;
 
 use super::Core;
 use super::event::{Effect, Ticket};
 use crate::config::Partitions;
 use crate::findings::Finding;
-use crate::overlay::{Action, Change, ChangeError, Overlay};
+use crate::overlay::{Action, Change, ChangeError, Overlay, WhenCutOff};
 use crate::plan::PlanError;
-use crate::plan::partitions::overfull;
+use crate::plan::partitions::{PartitionLoss, overfull};
 use crate::plan::policy::Policy;
 
 /// The partitions of file and overlay.
@@ -43,6 +44,16 @@ struct OverlayTrial {
     before: Arc<Overlay>,
     /// The job.
     generation: u64,
+}
+
+/// What a change does, beside the changes that wait with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChangeEffect {
+    /// Number of memberships that differ from before: of the overlay, or of the ports of hosts if
+    /// the change is of all of them.
+    pub memberships: usize,
+    /// The partners that ports of the fabric lose by it.
+    pub loss: PartitionLoss,
 }
 
 impl OverlayState {
@@ -80,9 +91,8 @@ impl Core {
     /// Takes a change if it can be made on top of those that wait.
     pub(super) fn change_partition(&mut self, change: Change, ticket: Ticket) {
         match self.changed(&change) {
-            Ok(next) => {
-                self.overlay.next = Arc::new(next);
-                self.overlay.waiting.push((ticket, change));
+            Ok((next, effect)) => {
+                self.take_change(next, effect, change, ticket);
                 self.work
                     .plan_again("partitions were changed through the API");
                 self.work.promise(ticket);
@@ -93,20 +103,48 @@ impl Core {
         }
     }
 
+    fn take_change(&mut self, next: Overlay, effect: ChangeEffect, change: Change, ticket: Ticket) {
+        self.overlay.next = Arc::new(next);
+        self.overlay.waiting.push((ticket, change));
+        let effect = Box::new(effect);
+        self.effects
+            .push_back(Effect::PartitionTaken { ticket, effect });
+    }
+
     /// The overlay with those changes that wait, and this one.
-    fn changed(&self, change: &Change) -> Result<Overlay, ChangeError> {
+    fn changed(&self, change: &Change) -> Result<(Overlay, ChangeEffect), ChangeError> {
         let state = &self.overlay;
         let next = state.next.apply(change, &state.file)?;
+        let before = state.next.over(&state.file).partitions;
+        let after = next.over(&state.file).partitions;
+        self.check_room(change, &before, &after)?;
+        let p_key = change.p_key;
+        let loss = PartitionLoss::between(&self.fabric, PKey(p_key), &before, &after);
+        if !loss.is_none() && change.when_cut_off == WhenCutOff::Refuse {
+            return Err(ChangeError::CutOff { p_key, loss });
+        }
+        let memberships = match change.action {
+            Action::LimitDefault(_) => loss.changed,
+            _ => next.differing(&state.next, p_key),
+        };
+        Ok((next, ChangeEffect { memberships, loss }))
+    }
+
+    /// Checks that the tables of present members hold their keys by the partitions `after`.
+    fn check_room(
+        &self,
+        change: &Change,
+        before: &Partitions,
+        after: &Partitions,
+    ) -> Result<(), ChangeError> {
         let (Action::Create { members, .. } | Action::Add(members) | Action::Replace(members, _)) =
             &change.action
         else {
-            return Ok(next);
+            return Ok(());
         };
         let guids: BTreeSet<Guid> = members.keys().copied().collect();
-        let before = state.next.over(&state.file).partitions;
-        let after = next.over(&state.file).partitions;
-        let Some(found) = overfull(&self.fabric, &before, &after, &guids) else {
-            return Ok(next);
+        let Some(found) = overfull(&self.fabric, before, after, &guids) else {
+            return Ok(());
         };
         let node = self.fabric.node(found.at.node).name();
         Err(ChangeError::TableFull {
@@ -188,10 +226,7 @@ impl Core {
         self.overlay.next = self.overlay.current.clone();
         for (ticket, change) in std::mem::take(&mut self.overlay.waiting) {
             match self.changed(&change) {
-                Ok(next) => {
-                    self.overlay.next = Arc::new(next);
-                    self.overlay.waiting.push((ticket, change));
-                }
+                Ok((next, effect)) => self.take_change(next, effect, change, ticket),
                 Err(error) => self.refuse_change(ticket, error),
             }
         }

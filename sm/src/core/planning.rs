@@ -98,6 +98,7 @@ impl Core {
             damped: self.damped.clone(),
             avoid: self.avoid.clone(),
             avoided_before: self.avoided_before(),
+            refuses_interruption: self.refuses_interruption(),
             groups,
             masks,
             ..PlanJob::first(self.fabric.clone(), self.config.policy.clone())

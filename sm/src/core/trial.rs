@@ -6,6 +6,7 @@ use rsm_routing::engine::EngineKind;
 
 use super::Core;
 use super::event::{Effect, Ticket};
+use crate::overlay::WhenCutOff;
 use crate::plan::PlanError;
 
 /// A requested setting of routes, until its first plan.
@@ -44,9 +45,24 @@ impl<T> Trial<T> {
     }
 }
 
+/// The state before another engine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BeforeEngine {
+    /// The engine to go back to.
+    engine: EngineKind,
+    /// Whether the new engine's tables may drop packets while they are written.
+    when_cut_off: WhenCutOff,
+}
+
 impl Core {
-    /// Plans with `engine`, and keeps it if its plan is proved.
-    pub(super) fn try_engine(&mut self, engine: EngineKind, ticket: Ticket) {
+    /// Plans with `engine`, and keeps it if its plan is proved, and interrupts no port that the
+    /// operator has not accepted to be.
+    pub(super) fn try_engine(
+        &mut self,
+        engine: EngineKind,
+        when_cut_off: WhenCutOff,
+        ticket: Ticket,
+    ) {
         if self.trial.is_some() {
             self.effects.push_back(Effect::Declined {
                 ticket,
@@ -55,10 +71,19 @@ impl Core {
             return;
         }
         let policy = Arc::make_mut(&mut self.config.policy);
-        let before = std::mem::replace(&mut policy.engine, engine);
+        let before = BeforeEngine {
+            engine: std::mem::replace(&mut policy.engine, engine),
+            when_cut_off,
+        };
         self.trial = Some(Trial::new(ticket, before));
         self.work.plan_again(format!("engine {engine} requested"));
         self.work.promise(ticket);
+    }
+
+    /// Whether the next job is refused if its tables drop packets while they are written.
+    pub(super) fn refuses_interruption(&self) -> bool {
+        let before = self.trial.as_ref().map(|trial| trial.before);
+        before.is_some_and(|before| before.when_cut_off == WhenCutOff::Refuse)
     }
 
     /// Notes the generation of the first job with the engine under trial.
@@ -78,8 +103,8 @@ impl Core {
         let Some(trial) = Trial::end(&mut self.trial, self.generation) else {
             return false;
         };
-        Arc::make_mut(&mut self.config.policy).engine = trial.before;
-        self.decline(trial.ticket, error.with_causes());
+        Arc::make_mut(&mut self.config.policy).engine = trial.before.engine;
+        self.refuse(trial.ticket, error);
         true
     }
 
@@ -91,7 +116,7 @@ impl Core {
         self.withdraw_change(ticket);
         self.withdraw_rotation(ticket);
         if let Some(trial) = Trial::withdraw(&mut self.trial, ticket) {
-            Arc::make_mut(&mut self.config.policy).engine = trial.before;
+            Arc::make_mut(&mut self.config.policy).engine = trial.before.engine;
         }
     }
 
@@ -100,6 +125,22 @@ impl Core {
         if let Some(trial) = self.trial.take() {
             self.decline(trial.ticket, reason.to_owned());
         }
+    }
+
+    /// The plan with the request of `ticket` was refused.
+    pub(super) fn refuse(&mut self, ticket: Ticket, error: &PlanError) {
+        let ports = match error {
+            PlanError::CutOff(cut_off) => cut_off.ports.len(),
+            PlanError::Interrupted(interrupted) => interrupted.ports.len(),
+            _ => return self.decline(ticket, error.with_causes()),
+        };
+        self.work.withdraw(ticket);
+        let reason = error.to_string();
+        self.effects.push_back(Effect::CutOff {
+            ticket,
+            ports,
+            reason,
+        });
     }
 
     pub(super) fn decline(&mut self, ticket: Ticket, reason: String) {

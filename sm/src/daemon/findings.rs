@@ -38,6 +38,8 @@ pub(super) enum Part {
     GpuHosts,
     /// GPU inventories in the store.
     GpuInventories,
+    /// Joins of multicast groups.
+    Joins,
 }
 
 impl Part {
@@ -56,6 +58,7 @@ impl Part {
             Part::Audit => "the audit log",
             Part::GpuHosts => "every GPU host",
             Part::GpuInventories => "reading GPU inventories",
+            Part::Joins => "every join of a multicast group",
         }
     }
 }

@@ -47,7 +47,7 @@ use self::counters::{CountersHandle, CountersSetup};
 pub use self::dry_run::{DryRunOptions, dry_run};
 use self::dumps::Dumper;
 pub use self::fabric_server::{FabricServer, serve_fabric};
-use self::findings::DaemonFindings;
+use self::findings::{DaemonFindings, Part};
 use self::gpu_hosts::GpuHosts;
 use self::history::History;
 use self::memory::{HistorySink, Keeper, SharedSetup};
@@ -159,6 +159,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
             remembered: kept.sa,
             core: core_sink(inbox.clone()),
             save: keeper.sa_sink(),
+            findings: joins_sink(findings.clone()),
             journal: keeper.journal(),
         },
     )?;
@@ -326,6 +327,11 @@ fn core_sink(inbox: mpsc::Sender<Event>) -> sa::CoreSink {
         // The daemon is ending.
         Err(mpsc::error::TrySendError::Closed(_)) => true,
     })
+}
+
+/// Publishes the SA's findings among those of the daemon's parts.
+fn joins_sink(findings: DaemonFindings) -> sa::FindingsSink {
+    Box::new(move |refused| findings.report(Part::Joins, refused))
 }
 
 /// Delivers ports with errors of their links to the core.
@@ -535,6 +541,14 @@ impl Shell {
                     convergence,
                 } => self.controller.done(ticket, &convergence),
                 Effect::Declined { ticket, reason } => self.controller.declined(ticket, reason),
+                Effect::CutOff {
+                    ticket,
+                    ports,
+                    reason,
+                } => self.controller.cut_off(ticket, ports, reason),
+                Effect::PartitionTaken { ticket, effect } => {
+                    self.controller.partition_taken(ticket, *effect);
+                }
                 Effect::PartitionRefused { ticket, error } => {
                     self.controller.partition_refused(ticket, &error);
                 }

@@ -1,13 +1,16 @@
 //! SIGHUP: the configuration is read again, and the operator learns the effect of each changed key.
 
+use std::sync::Arc;
+
 use rsm_api::{ActionLog as _, v1};
 
 use super::Shell;
 use super::findings::Part;
 use super::settings::{self, log_findings};
-use crate::config::{Applies, ChangedKey, Config, ConfigError};
+use crate::config::{Applies, ChangedKey, Config, ConfigError, Partitions};
 use crate::core::{Command, CoreConfig, Event};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::plan::partitions::PartitionLoss;
 
 impl Shell {
     /// Reads the configuration and its files again. A configuration with errors changes nothing.
@@ -16,7 +19,9 @@ impl Shell {
         let command = match self.reloaded() {
             Ok((config, core_config)) => {
                 let changed = self.report_changes(config);
-                self.view.acted(reload_act(changed, String::new()));
+                let cut_off = self.report_cut_off(&core_config.policy.partitions);
+                self.view
+                    .acted(reload_act(changed + &cut_off, String::new()));
                 self.partitions = core_config.policy.partitions.clone();
                 self.checksums.clone_from(&core_config.checksums);
                 Command::Reload(Box::new(core_config))
@@ -69,6 +74,22 @@ impl Shell {
             core_config.master_priority = 0;
         }
         Ok((config, core_config))
+    }
+
+    /// Warns of the ports that the partitions `file`, in the place of those before, cut off from
+    /// others. Returns the same in a few words, empty if there are none.
+    fn report_cut_off(&self, file: &Arc<Partitions>) -> String {
+        let Some(snapshot) = self.last.as_ref().filter(|_| self.partitions != *file) else {
+            return String::new();
+        };
+        let [before, after] =
+            [&self.partitions, file].map(|file| snapshot.overlay.over(file).partitions);
+        let mut words = String::new();
+        for (p_key, loss) in PartitionLoss::of_all(&snapshot.fabric, &before, &after) {
+            tracing::warn!("the partitions that were read again: partition {p_key}: {loss}");
+            words.push_str(&format!("; ports cut off in {p_key}: {}", loss.ports));
+        }
+        words
     }
 
     /// Logs the keys that changed with this reading, and reports those that need a restart. Returns

@@ -11,6 +11,7 @@ use super::{
     MAX_MEMBERSHIPS, MAX_NAME_BYTES, Member, Overlay, OverlayPartition, PartitionSettings,
 };
 use crate::config::{Membership, PartitionOrigin, Partitions};
+use crate::plan::partitions::PartitionLoss;
 
 /// The P_Key of the default partition, without the membership bit.
 const DEFAULT: u16 = PKey::DEFAULT_LIMITED.0;
@@ -30,6 +31,17 @@ pub struct Change {
     /// The P_Keys that this identity may change. A claim to index 0 ends the claim of another
     /// partition to the same port, if that one is among them.
     pub may_change: Vec<RangeInclusive<u16>>,
+    /// Whether ports may lose partners by it.
+    pub when_cut_off: WhenCutOff,
+}
+
+/// The treatment of a request by which ports can no longer talk with others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhenCutOff {
+    /// It is refused: the caller is to see which ports before.
+    Refuse,
+    /// It is carried out: the caller has seen them, or has no way to answer.
+    Accept,
 }
 
 /// The kinds of changes.
@@ -178,6 +190,17 @@ pub enum ChangeError {
         wanted: usize,
         /// The keys that it can hold.
         capacity: usize,
+    },
+    /// Ports would be cut off, which the caller has not accepted.
+    #[error(
+        "partition {}: {loss}; they lose their connections there. Nothing is changed: ask again with `accept_cut_off`, \
+         `--yes` of rsmctl, to do it all the same", PKey(*.p_key)
+    )]
+    CutOff {
+        /// The P_Key.
+        p_key: u16,
+        /// The ports.
+        loss: PartitionLoss,
     },
     /// The plan was refused; changes that came together share the refusal.
     #[error("the plan with this change was refused: {reason}")]

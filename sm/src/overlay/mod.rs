@@ -21,7 +21,7 @@ use rsm_ids::Guid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::Rate;
 
-pub use self::change::{Action, Change, ChangeError, Existing, WhenEmpty};
+pub use self::change::{Action, Change, ChangeError, Existing, WhenCutOff, WhenEmpty};
 pub use self::over::Laid;
 use crate::config::Membership;
 

@@ -26,6 +26,7 @@ fn change(p_key: u16, action: Action) -> Change {
         by: "alice".to_owned(),
         at_unix_ms: 7,
         may_change: vec![0..=0x7fff],
+        when_cut_off: WhenCutOff::Accept,
     }
 }
 

@@ -71,6 +71,9 @@ pub struct PlanJob {
     /// The parts in force so far, if those of `avoid` are on trial: the plan is refused if the new
     /// ones would cut ports off. `None`: no plan is refused for that.
     pub avoided_before: Option<Arc<Avoid>>,
+    /// Whether the plan is refused if its interim tables drop packets that the tables in force
+    /// forward: an engine is on trial, whose operator has not accepted it.
+    pub refuses_interruption: bool,
     /// The plan in force.
     pub previous: Option<Arc<Plan>>,
     /// The tables that switches hold now.
@@ -99,6 +102,7 @@ impl PlanJob {
             damped: Arc::default(),
             avoid: Arc::default(),
             avoided_before: None,
+            refuses_interruption: false,
             previous: None,
             hardware: Arc::default(),
             adaptive: None,

@@ -7,6 +7,7 @@ pub mod adaptive;
 mod avoided;
 pub mod gpu;
 pub mod groups;
+mod interrupted;
 mod job;
 mod layout;
 mod levels;
@@ -41,6 +42,7 @@ use rsm_routing::verify::{Dependencies, Report, Tally};
 use self::adaptive::Adaptive;
 pub use self::avoided::Avoided;
 use self::groups::GroupSet;
+pub use self::interrupted::Interrupted;
 pub use self::job::{JobKind, PlanJob};
 pub use self::levels::Stopped;
 use self::lids::{Claim, LidPlan};
@@ -169,6 +171,9 @@ pub enum PlanError {
     /// Ports would be cut off without parts on trial.
     #[error(transparent)]
     CutOff(#[from] CutOff),
+    /// Packets would be dropped while the tables of an engine on trial are written.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
 }
 
 impl PlanError {
@@ -179,7 +184,10 @@ impl PlanError {
             | PlanError::FewLanes { .. }
             | PlanError::Stopped(_)
             | PlanError::Refused(_) => true,
-            PlanError::Topology(_) | PlanError::NoLocalLid | PlanError::CutOff(_) => false,
+            PlanError::Topology(_)
+            | PlanError::NoLocalLid
+            | PlanError::CutOff(_)
+            | PlanError::Interrupted(_) => false,
         }
     }
 
@@ -424,6 +432,9 @@ fn try_engine(
             plan.transition = other;
         }
     }
+    if job.refuses_interruption {
+        Interrupted::check(&plan, &held)?;
+    }
     Ok(Outcome::Plan(Arc::new(plan)))
 }
 
@@ -590,6 +601,8 @@ fn findings_of(
 ) -> Vec<Finding> {
     let mut findings = lids.findings.clone();
     findings.extend(partitions.findings.iter().cloned());
+    let foreseen = partitions::foreseen(&job.fabric, &job.policy.partitions, partitions);
+    findings.extend(foreseen);
     findings.extend(roots::absent(&job.policy.root_guids, topology));
     if report.disconnected_pairs > 0 {
         let text = format!(

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rsm_api::model::{DrainQuestion, PartitionChange, Selector, SubnetState};
+use rsm_api::model::{
+    DrainQuestion, PartitionChange, PartitionChanged, Selector, SubnetState, WhenCutOff,
+};
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{BoxFuture, Control, ControlError, v1};
 use rsm_ids::{Lid, PortNum};
@@ -22,9 +24,9 @@ use crate::avoid::{Drained, Part, Reason};
 use crate::core::convergence::Convergence;
 use crate::core::event::Ticket;
 use crate::core::role::Role;
-use crate::core::{Activity, Command, Event, PassProgress};
+use crate::core::{Activity, ChangeEffect, Command, Event, PassProgress};
 use crate::expected::{Accept, Expected};
-use crate::overlay::{Action, ChangeError};
+use crate::overlay::ChangeError;
 use crate::sweep::inventory::PortKey;
 
 /// How many callers may wait at the same time: more than operators and scripts of one site, far
@@ -50,6 +52,8 @@ pub struct Controller {
 struct Waiting {
     last: Ticket,
     callers: BTreeMap<Ticket, oneshot::Sender<Answer>>,
+    /// What the changes of partitions do that callers wait for.
+    effects: BTreeMap<Ticket, ChangeEffect>,
     stopping: bool,
 }
 
@@ -92,6 +96,24 @@ impl Controller {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
             // As in `done`.
             let _ = caller.send(Err(ControlError::Refused { reason }));
+        }
+    }
+
+    /// The core will not do the request of `ticket` unless its caller accepts that ports are cut
+    /// off, as [`Controller::declined`].
+    pub fn cut_off(&self, ticket: Ticket, ports: usize, reason: String) {
+        if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
+            let ports = ports as u64;
+            // As in `done`.
+            let _ = caller.send(Err(ControlError::CutOff { ports, reason }));
+        }
+    }
+
+    /// The core has taken the change of a partition of `ticket`, with this effect.
+    pub fn partition_taken(&self, ticket: Ticket, effect: ChangeEffect) {
+        let mut waiting = self.waiting.lock();
+        if waiting.callers.contains_key(&ticket) {
+            waiting.effects.insert(ticket, effect);
         }
     }
 
@@ -246,7 +268,7 @@ impl Control for Controller {
             let parts = self.parts_to_drain(&question)?;
             let wanted = parts.keys().copied().collect();
             let forced = question.force;
-            let caller = self.ask(|ticket| Command::Drain {
+            let mut caller = self.ask(|ticket| Command::Drain {
                 parts,
                 forced,
                 ticket,
@@ -268,7 +290,7 @@ impl Control for Controller {
                 .map(|name| drained::drained_part(&published, name));
             let parts: BTreeSet<Part> = parts.collect::<Result<_, _>>()?;
             let count = parts.len() as u64;
-            let caller = self.ask(|ticket| Command::Undrain { parts, ticket })?;
+            let mut caller = self.ask(|ticket| Command::Undrain { parts, ticket })?;
             Ok((count, caller.answer().await?))
         })
     }
@@ -279,7 +301,7 @@ impl Control for Controller {
     ) -> BoxFuture<'_, Result<(v1::ManagementKeys, v1::Convergence), ControlError>> {
         Box::pin(async move {
             let forced = force;
-            let caller = self.ask(|ticket| Command::RotateMKeys { forced, ticket })?;
+            let mut caller = self.ask(|ticket| Command::RotateMKeys { forced, ticket })?;
             let convergence = caller.answer().await?;
             let keys = self.view.published().snapshot.m_keys;
             Ok((management_keys(&keys), convergence))
@@ -289,35 +311,39 @@ impl Control for Controller {
     fn change_partition(
         &self,
         change: PartitionChange,
-    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>> {
+    ) -> BoxFuture<'_, Result<PartitionChanged, ControlError>> {
         Box::pin(async move {
             self.check()?;
             let published = self.view.published();
             let change = overlay::change(&published, change, self.view.unix_ms())?;
-            let before = published.snapshot.overlay.clone();
-            let p_key = change.p_key;
-            let deletes = matches!(change.action, Action::Delete);
             let change = Box::new(change);
-            let caller = self.ask(|ticket| Command::Partition { change, ticket })?;
+            let mut caller = self.ask(|ticket| Command::Partition { change, ticket })?;
             let convergence = caller.answer().await?;
-            let now = self.view.published().snapshot.overlay.clone();
-            let changed = match deletes {
-                true => before.find(p_key).map_or(0, |one| one.members.len()),
-                false => now.differing(&before, p_key),
-            };
-            Ok((changed as u64, convergence))
+            let effect = self.waiting.lock().effects.remove(&caller.ticket);
+            let effect = effect.ok_or_else(|| ControlError::Failed {
+                reason: "the effect of the change is not known".to_owned(),
+            })?;
+            Ok(overlay::changed(effect, convergence))
         })
     }
 
-    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
+    fn set_engine(
+        &self,
+        name: String,
+        cut_off: WhenCutOff,
+    ) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move {
+            let when_cut_off = overlay::when_cut_off(cut_off);
             let engine = name.parse().map_err(|error: UnknownEngine| {
                 let message = error.to_string();
                 ControlError::UnknownEngine { message }
             })?;
-            self.ask(|ticket| Command::Engine { engine, ticket })?
-                .answer()
-                .await
+            let mut caller = self.ask(|ticket| Command::Engine {
+                engine,
+                when_cut_off,
+                ticket,
+            })?;
+            caller.answer().await
         })
     }
 }
@@ -382,7 +408,7 @@ struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    async fn answer(mut self) -> Answer {
+    async fn answer(&mut self) -> Answer {
         // The sender is dropped without an answer only when the controller is.
         (&mut self.answer)
             .await
@@ -392,9 +418,10 @@ impl Caller<'_> {
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
-        let waited = (self.controller.waiting.lock().callers)
-            .remove(&self.ticket)
-            .is_some();
+        let mut waiting = self.controller.waiting.lock();
+        waiting.effects.remove(&self.ticket);
+        let waited = waiting.callers.remove(&self.ticket).is_some();
+        drop(waiting);
         if waited {
             let ticket = self.ticket;
             let withdraw = Event::Command(Command::Withdraw { ticket });

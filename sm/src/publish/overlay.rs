@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_api::model::{
     EmptyPartition, ExistingPartition, MemberName, Membership as Asked, PartitionAction,
-    PartitionChange, PartitionSettings as AskedSettings, WantedMember,
+    PartitionChange, PartitionChanged, PartitionSettings as AskedSettings, WantedMember,
+    WhenCutOff as AskedWhenCutOff,
 };
 use rsm_api::resolve::resolve_node_or_port;
-use rsm_api::{ControlError, LookupError, PartitionRefusal};
+use rsm_api::{ControlError, LookupError, PartitionRefusal, v1};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Mtu, NodeType};
 use rsm_mad::wire::sa::Rate;
@@ -15,8 +16,10 @@ use rsm_mad::wire::sa::Rate;
 use super::api_view::api_key;
 use super::published::Published;
 use crate::config::Membership;
+use crate::core::ChangeEffect;
 use crate::overlay::{
-    Action, Change, ChangeError, Existing, MAX_NAME_BYTES, Member, PartitionSettings, WhenEmpty,
+    Action, Change, ChangeError, Existing, MAX_NAME_BYTES, Member, PartitionSettings, WhenCutOff,
+    WhenEmpty,
 };
 use crate::sweep::inventory::PortKey;
 
@@ -31,6 +34,7 @@ pub(super) fn change(
         action,
         by,
         grant,
+        cut_off,
     } = asked;
     let action = match action {
         PartitionAction::Create {
@@ -70,7 +74,30 @@ pub(super) fn change(
         by,
         at_unix_ms: now_unix_ms,
         may_change: grant.changeable(),
+        when_cut_off: when_cut_off(cut_off),
     })
+}
+
+pub(super) fn when_cut_off(asked: AskedWhenCutOff) -> WhenCutOff {
+    match asked {
+        AskedWhenCutOff::Refuse => WhenCutOff::Refuse,
+        AskedWhenCutOff::Accept => WhenCutOff::Accept,
+    }
+}
+
+/// The answer to a change that is in force.
+pub(super) fn changed(effect: ChangeEffect, convergence: v1::Convergence) -> PartitionChanged {
+    let ChangeEffect { memberships, loss } = effect;
+    PartitionChanged {
+        memberships: memberships as u64,
+        cut_off: (!loss.is_none()).then(|| v1::PartitionCutOff {
+            ports: loss.ports as u64,
+            isolated_ports: loss.isolated as u64,
+            pairs: loss.pairs,
+            names: loss.names,
+        }),
+        convergence,
+    }
 }
 
 fn when_empty(empty: EmptyPartition) -> WhenEmpty {
@@ -200,6 +227,10 @@ fn host_ports(published: &Published, host: &str) -> Result<Vec<Guid>, ControlErr
 /// The refusal of the core, for the caller.
 pub(super) fn refusal(error: &ChangeError) -> ControlError {
     let refusal = match error {
+        ChangeError::CutOff { loss, .. } => {
+            let (ports, reason) = (loss.ports as u64, error.to_string());
+            return ControlError::CutOff { ports, reason };
+        }
         ChangeError::NotThere { p_key } => {
             let p_key = *p_key;
             return ControlError::Lookup(LookupError::NoSuchPartition { p_key });

@@ -143,11 +143,11 @@ impl PortPush {
             self.change.settings.repeat(&mut info);
         }
         let settings = &self.change.settings;
-        let moved = self.change.reregisters
-            && settings.changes_manager(current, self.change.ignored)
+        let ended = self.change.reregisters
+            && settings.ends_registrations(current, self.change.ignored)
             && heeds(current);
         // Only with the first Set, which has all settings.
-        info.set_client_reregister(!self.configured && (moved || self.change.reregister.is_some()));
+        info.set_client_reregister(!self.configured && (ended || self.change.reregister.is_some()));
         info.set_port_state(match step {
             PortStep::Configure => PortState::NoChange,
             PortStep::Arm => PortState::Armed,

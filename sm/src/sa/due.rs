@@ -41,6 +41,7 @@ impl Sa {
         self.reregister.lost(self.multicast.handle_deadline(now));
         self.reregister.lost(self.events.handle_deadline(now));
         self.services.handle_deadline(now);
+        self.refused_joins.handle_deadline(now);
         if let Some(directory) = &self.sa_snapshot.directory {
             while let Some(event) = self.multicast.poll_event() {
                 let news = match event {
@@ -65,6 +66,7 @@ impl Sa {
         self.guids.ports_changed(directory, now);
         self.events.ports_changed(directory, now);
         self.reregister.ports_changed(directory);
+        self.refused_joins.ports_changed(directory);
         let before = self.seen.replace(Arc::clone(directory));
         // The first directory gives no notices: there is none before to compare it with.
         if let Some(before) = &before {
@@ -76,7 +78,8 @@ impl Sa {
         }
     }
 
-    /// The next time for [`Sa::handle_deadline`], or to poll for groups, alias GUIDs and saves.
+    /// The next time for [`Sa::handle_deadline`], or to poll for groups, alias GUIDs, saves
+    /// and findings.
     pub fn next_deadline(&self) -> Option<Time> {
         let groups = self.multicast.is_stale().then(|| self.next_telling());
         let unsaved = self.multicast.is_unsaved()
@@ -99,6 +102,7 @@ impl Sa {
             of_services,
             of_guids,
             of_events,
+            self.refused_joins.next_deadline(),
         ]
         .into_iter()
         .flatten()

@@ -21,6 +21,7 @@ mod partitions;
 mod path;
 mod path_qos;
 mod query;
+mod refused_joins;
 mod requests;
 mod reregister;
 mod sa_snapshot;
@@ -56,10 +57,12 @@ use self::guids::AliasRegistry;
 use self::mcast::{
     GroupRegistry, GroupRegistryConfig, GroupRules, GroupsView, SavedGroup, Unexamined,
 };
+use self::refused_joins::RefusedJoins;
 use self::reregister::LostRegistrations;
 use self::services::{ServiceRegistry, ServicesView};
 use crate::alias_guids::AliasGuids;
 use crate::core::snapshot::Snapshot;
+use crate::findings::Finding;
 
 /// How long saved members count before a sweep has seen their ports: longer than a large subnet
 /// takes to be swept and brought up.
@@ -113,6 +116,7 @@ pub struct Sa {
     unexamined: Unexamined,
     events: Events,
     reregister: LostRegistrations,
+    refused_joins: RefusedJoins,
     /// The last directory whose ports were compared with those of the one before it.
     seen: Option<Arc<Directory>>,
     /// When the last group set went to the core, and how many memberships it had to look at.
@@ -140,6 +144,7 @@ impl Sa {
             unexamined: Unexamined::default(),
             events: Events::default(),
             reregister: LostRegistrations::default(),
+            refused_joins: RefusedJoins::default(),
             seen: None,
             told: None,
             saved: None,
@@ -166,6 +171,10 @@ impl Sa {
         let same = sa_snapshot.has_ports_of(&self.sa_snapshot);
         self.sa_snapshot = sa_snapshot;
         self.name_ports();
+        if !self.is_serving() {
+            // Another manager refuses joins now, or none does.
+            self.refused_joins.clear();
+        }
         if same {
             return;
         }
@@ -221,6 +230,12 @@ impl Sa {
         self.events.unanswered(tid);
     }
 
+    /// The findings about joins that were refused, if they may differ from those of the last call.
+    pub fn poll_findings(&mut self, now: Time) -> Option<Vec<Finding>> {
+        let directory = self.sa_snapshot.in_force().cloned();
+        self.refused_joins.poll(directory.as_deref(), now)
+    }
+
     /// Subscriptions to notices.
     pub fn events(&self) -> &Events {
         &self.events
@@ -257,6 +272,8 @@ impl Sa {
         let statistics = Arc::clone(&self.statistics);
         let mut anew = Sa::new(self.config).counting_in(statistics);
         let left_out = anew.restore(remembered, now);
+        anew.refused_joins = std::mem::take(&mut self.refused_joins);
+        anew.refused_joins.clear();
         anew.answer_from(self.sa_snapshot.clone());
         *self = anew;
         left_out

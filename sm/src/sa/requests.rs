@@ -96,7 +96,9 @@ impl Sa {
             McMemberRecord::ID if changes => {
                 let registry = &mut self.multicast;
                 let asked = (header, data);
-                let body = query::mc_member::change(registry, directory, asked, requester, trust)?;
+                let body = query::mc_member::change(registry, directory, asked, requester, trust);
+                self.note_join(directory, (header, data), requester, body.is_ok(), now);
+                let body = body?;
                 let record = body.only::<McMemberRecord>();
                 self.touched
                     .extend(record.map(|record| Touched::Membership {
@@ -167,6 +169,35 @@ impl Sa {
             subscriptions: &self.events,
             now,
         })
+    }
+
+    /// Notes the outcome of a request of `requester` to join or to leave a group, if it is for
+    /// itself: a proxy knows its own joins.
+    fn note_join(
+        &mut self,
+        directory: &Directory,
+        (header, data): (&SaHeader, &[u8]),
+        requester: EndIx,
+        is_done: bool,
+        now: Time,
+    ) {
+        let Some(record) = McMemberRecord::from_prefix(data) else {
+            return;
+        };
+        if directory.by_gid(record.port_gid()) != Some(requester) {
+            return;
+        }
+        let (guid, mgid) = (directory.end(requester).guid, record.mgid());
+        if is_done {
+            return self.refused_joins.end(guid, mgid);
+        }
+        let mask = header.component_mask();
+        if header.mad().method() == Method::SET
+            && let Some(port) = directory.member(requester)
+            && let Some(why) = self.multicast.refusal(record, mask, &port)
+        {
+            self.refused_joins.note(guid, mgid, why, now);
+        }
     }
 
     /// Takes the message if it answers a report. Returns whether it does.

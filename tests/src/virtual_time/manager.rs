@@ -8,7 +8,9 @@ use rsm::alias_guids::AliasGuids;
 use rsm::core::convergence::Convergence;
 use rsm::core::role::Role;
 use rsm::core::snapshot::Snapshot;
-use rsm::core::{Core, CoreConfig, Effect, EpochRequest, Event, Mode, SavedCoreState};
+use rsm::core::{
+    ChangeEffect, Core, CoreConfig, Effect, EpochRequest, Event, Mode, SavedCoreState,
+};
 use rsm::m_keys::KeyHolder;
 use rsm::plan::groups::GroupSet;
 use rsm::push::Foreseen;
@@ -59,6 +61,7 @@ pub struct Manager {
     done: VecDeque<u64>,
     notices: Vec<Notice>,
     declined: Vec<(u64, String)>,
+    taken: Vec<(u64, ChangeEffect)>,
     /// While it is stopped: the packets in its sockets.
     paused: Option<VecDeque<Event>>,
     sets: u64,
@@ -91,6 +94,7 @@ impl Manager {
             done: VecDeque::new(),
             notices: Vec::new(),
             declined: Vec::new(),
+            taken: Vec::new(),
             paused: None,
             sets: 0,
             gets: 0,
@@ -309,6 +313,11 @@ impl Manager {
         &self.declined
     }
 
+    /// The changes of partitions that were taken, with what they do.
+    pub fn taken(&self) -> &[(u64, ChangeEffect)] {
+        &self.taken
+    }
+
     /// Codes of the findings it published last, each with its subject, sorted.
     #[must_use]
     pub fn findings(&self) -> Vec<(&'static str, String)> {
@@ -439,6 +448,10 @@ impl Manager {
                 Effect::Done { ticket, .. } => self.done.push_back(ticket),
                 Effect::Notice(notice) => self.notices.push(*notice),
                 Effect::Declined { ticket, reason } => self.declined.push((ticket, reason)),
+                Effect::CutOff { ticket, reason, .. } => self.declined.push((ticket, reason)),
+                Effect::PartitionTaken { ticket, effect } => {
+                    self.taken.push((ticket, *effect));
+                }
                 Effect::PartitionRefused { ticket, error } => {
                     self.declined.push((ticket, error.to_string()));
                 }

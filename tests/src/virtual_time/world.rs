@@ -111,6 +111,8 @@ pub struct World {
     /// The store of all managers, if their configuration has one.
     pub(super) shared: Option<SharedStore>,
     foreign: BTreeMap<AttachId, ForeignManager>,
+    /// The events of ports that hosts without a program listen at.
+    heard: BTreeMap<AttachId, Vec<PortEvent>>,
     agenda: BTreeMap<(Time, u64), Happening>,
     scheduled: u64,
     pub(super) now: Time,
@@ -137,6 +139,7 @@ impl World {
             settings,
             managers: Vec::new(),
             foreign: BTreeMap::new(),
+            heard: BTreeMap::new(),
             agenda: BTreeMap::new(),
             scheduled: 0,
             now: Time::ZERO,
@@ -248,6 +251,27 @@ impl World {
     #[must_use]
     pub fn foreign(&self, attach: AttachId) -> &ForeignManager {
         &self.foreign[&attach]
+    }
+
+    /// Notes the events of a port as the host behind it hears them.
+    ///
+    /// # Panics
+    ///
+    /// When the port does not exist or is taken.
+    pub fn listen(&mut self, node: Guid, port: PortNum) -> AttachId {
+        let attach = self.sim.attach(node, port).expect("the port is free");
+        self.heard.insert(attach, Vec::new());
+        attach
+    }
+
+    /// The events that a host has heard since the last call.
+    ///
+    /// # Panics
+    ///
+    /// When the host does not listen.
+    pub fn take_heard(&mut self, attach: AttachId) -> Vec<PortEvent> {
+        let heard = self.heard.get_mut(&attach).expect("it listens");
+        std::mem::take(heard)
     }
 
     /// The foreign subnet manager behind a port, to change its answers.
@@ -703,7 +727,11 @@ impl World {
         if of_link && !self.settings.port_events {
             return;
         }
-        if let Some(foreign) = self.foreign.get_mut(&client) {
+        if let Some(heard) = self.heard.get_mut(&client) {
+            if let Inbound::Port(event) = inbound {
+                heard.push(event);
+            }
+        } else if let Some(foreign) = self.foreign.get_mut(&client) {
             if let Some(reply) = foreign.answer(&inbound) {
                 self.sim.send(client, &reply, now);
             }

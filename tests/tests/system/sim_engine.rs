@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rsm::core::{Activity, Command};
+use rsm::overlay::WhenCutOff;
 use rsm::whatif::{Loss, what_if};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::engine::EngineKind;
@@ -22,7 +23,11 @@ fn engine(world: &World) -> &'static str {
 }
 
 fn request(world: &mut World, engine: EngineKind, ticket: u64) {
-    world.command(Command::Engine { engine, ticket });
+    world.command(Command::Engine {
+        engine,
+        when_cut_off: WhenCutOff::Accept,
+        ticket,
+    });
     world.settle(LIMIT);
     expect::assert_up(world);
     expect::assert_no_findings(world);
@@ -99,6 +104,7 @@ fn an_engine_withdrawn_before_its_start_is_not_tried() {
     for ticket in [2, 3] {
         world.command(Command::Engine {
             engine: EngineKind::UpDn,
+            when_cut_off: WhenCutOff::Accept,
             ticket,
         });
         let progress = world.manager().core().progress();
@@ -115,6 +121,7 @@ fn an_engine_withdrawn_before_its_start_is_not_tried() {
     // A withdrawn engine under trial still completes its plan.
     world.command(Command::Engine {
         engine: EngineKind::UpDn,
+        when_cut_off: WhenCutOff::Accept,
         ticket: 4,
     });
     world.command(Command::Withdraw { ticket: 4 });
@@ -128,10 +135,12 @@ fn one_engine_is_tried_at_a_time() {
     let mut world = World::brought_up("fat-tree:k=4,levels=2", Settings::default());
     world.command(Command::Engine {
         engine: EngineKind::UpDn,
+        when_cut_off: WhenCutOff::Accept,
         ticket: 1,
     });
     world.command(Command::Engine {
         engine: EngineKind::MinHop,
+        when_cut_off: WhenCutOff::Accept,
         ticket: 2,
     });
     world.settle(LIMIT);
@@ -196,4 +205,35 @@ fn the_forecast_of_a_lost_cable_matches_its_outcome() {
         .map(|node| requests.of(node, Method::SET, AttrId::LINEAR_FORWARDING_TABLE))
         .sum();
     assert_eq!(written, blocks);
+}
+
+#[test]
+fn an_engine_whose_tables_drop_packets_on_the_way_is_set_only_if_that_is_accepted() {
+    // Both have an order of channels of their own: no mixture of their tables is proved.
+    let mut world = World::brought_up("torus:4x4,hosts=2", Settings::default());
+    request(&mut world, EngineKind::Dfsssp, 1);
+    let before = tables(&world);
+    let set = |world: &mut World, when_cut_off, ticket| {
+        world.command(Command::Engine {
+            engine: EngineKind::UpDn,
+            when_cut_off,
+            ticket,
+        });
+        world.settle(LIMIT);
+        expect::assert_up(world);
+    };
+    set(&mut world, WhenCutOff::Refuse, 2);
+    let [(2, reason)] = world.manager().declined() else {
+        panic!("{:?}", world.manager().declined());
+    };
+    assert!(
+        reason.contains("would be cut off while the tables of updn are written"),
+        "{reason}"
+    );
+    assert_eq!((engine(&world), &tables(&world)), ("dfsssp", &before));
+    set(&mut world, WhenCutOff::Accept, 3);
+    assert_eq!(
+        (world.manager().done().back(), engine(&world)),
+        (Some(&3), "updn")
+    );
 }

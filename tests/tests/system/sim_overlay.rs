@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rsm::config::Membership;
 use rsm::core::{Command, CoreConfig};
-use rsm::overlay::{Action, Change, Existing, Member, PartitionSettings, WhenEmpty};
+use rsm::overlay::{Action, Change, Existing, Member, PartitionSettings, WhenCutOff, WhenEmpty};
 use rsm::plan::policy::Policy;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::header::{AttrId, Method};
@@ -43,12 +43,17 @@ fn held(world: &World, port: (Guid, PortNum)) -> Vec<u16> {
 }
 
 fn ask(world: &mut World, p_key: u16, action: Action, ticket: u64) {
+    ask_with(world, p_key, action, WhenCutOff::Accept, ticket);
+}
+
+fn ask_with(world: &mut World, p_key: u16, action: Action, when_cut_off: WhenCutOff, ticket: u64) {
     let change = Change {
         p_key,
         action,
         by: "alice".to_owned(),
         at_unix_ms: 1,
         may_change: vec![0..=0x7fff],
+        when_cut_off,
     };
     let change = Box::new(change);
     world.command(Command::Partition { change, ticket });
@@ -69,6 +74,53 @@ fn done(world: &World) -> Vec<u64> {
 fn p_key_sets(world: &World) -> usize {
     let counters = world.sim.counters();
     counters.received(AttrId::P_KEY_TABLE, Method::SET) as usize
+}
+
+#[test]
+fn change_that_cuts_ports_off_is_made_only_if_that_is_accepted() {
+    let mut world = World::brought_up(SPEC, Settings::default());
+    let hosts = hosts(&world);
+    let limited = || Action::LimitDefault(true);
+    world.watch();
+    ask_with(&mut world, 0x7fff, limited(), WhenCutOff::Refuse, 1);
+    world.settle(LIMIT);
+    let [(1, reason)] = world.manager().declined() else {
+        panic!("{:?}", world.manager().declined());
+    };
+    let ports = format!("{} ports cut off", hosts.len());
+    assert!(
+        reason.contains("0x7fff") && reason.contains(&ports),
+        "{reason}"
+    );
+    assert!(
+        reason.contains("host-002 port 1") && reason.contains("--yes"),
+        "{reason}"
+    );
+    assert_eq!(p_key_sets(&world), 0);
+
+    ask_with(&mut world, 0x7fff, limited(), WhenCutOff::Accept, 2);
+    world.settle(LIMIT);
+    assert_eq!(done(&world), [2]);
+    let [(2, effect)] = world.manager().taken() else {
+        panic!("{:?}", world.manager().taken());
+    };
+    let expected = (hosts.len(), hosts.len(), hosts.len());
+    let counted = (effect.memberships, effect.loss.ports, effect.loss.isolated);
+    assert_eq!(counted, expected);
+    for (_, port) in &hosts {
+        assert_eq!(held(&world, *port), [0x7fff]);
+    }
+    // What gives access, and what changes nothing, needs no word.
+    ask_with(&mut world, 0x7fff, limited(), WhenCutOff::Refuse, 3);
+    ask_with(
+        &mut world,
+        0x7fff,
+        Action::LimitDefault(false),
+        WhenCutOff::Refuse,
+        4,
+    );
+    world.settle(LIMIT);
+    assert_eq!(done(&world), [2, 3, 4]);
 }
 
 #[test]
@@ -112,11 +164,9 @@ fn change_is_answered_when_the_hardware_holds_it_and_costs_the_changed_tables_on
     assert_eq!(p_key_sets(&world), sets + 2);
     ask(&mut world, 0x10, Action::Delete, 4);
     world.settle(LIMIT);
+    // Index 0 is not left empty: the key of the default partition moves back.
     for host in [first, second] {
-        assert_eq!(
-            held(&world, host.1).iter().filter(|&&key| key != 0).count(),
-            1
-        );
+        assert_eq!(held(&world, host.1), [0xffff]);
     }
     assert_eq!(done(&world), [1, 2, 3, 4]);
     expect::assert_up(&world);

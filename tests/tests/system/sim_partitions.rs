@@ -198,6 +198,43 @@ fn after_a_reload_kept_keys_keep_their_index() {
 }
 
 #[test]
+fn default_key_is_back_at_index_0_when_the_partition_there_goes() {
+    let mut world = World::brought_up(SPEC, Settings::default());
+    let host = hosts(&world)[2];
+    let held = |world: &World| -> Vec<u16> {
+        let keys = partitions::held(&world.sim, host.1);
+        keys.iter().map(|key| key.0).collect()
+    };
+    let default = "Default=0x7fff : ALL=full ;";
+    let first = format!(
+        "{default} P=0x10, indx0 : {}=full ; Q=0x11 : {}=full ;",
+        host.0, host.0
+    );
+    let second = format!("{default} Q=0x11 : {}=full ;", host.0);
+    for memory in [None, Some(Memory::Kept), Some(Memory::Lost)] {
+        reload(&mut world, partitions::policy(&first));
+        assert_eq!(held(&world)[0], 0x8010);
+        match memory {
+            None => reload(&mut world, partitions::policy(&second)),
+            // The next manager begins without a file.
+            Some(memory) => {
+                world.kill(0);
+                world.start(0, memory);
+                world.settle(LIMIT);
+            }
+        }
+        let now = held(&world);
+        assert_eq!(now[0], 0xffff, "{memory:?}: {now:x?}");
+        let kept = now[1..].contains(&0x8011);
+        assert_eq!(
+            (kept, now[1..].contains(&0xffff)),
+            (memory.is_none(), false),
+            "{now:x?}"
+        );
+    }
+}
+
+#[test]
 fn after_a_restart_no_p_key_table_is_set() {
     for memory in [Memory::Kept, Memory::Lost] {
         let text = three(&World::brought_up(SPEC, Settings::default()));

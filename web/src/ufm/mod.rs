@@ -17,7 +17,7 @@ use axum::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{Request, StatusCode};
 use rsm_api::access::{Caller, Gate, Peer, digest_of};
 use rsm_api::model::{
-    EmptyPartition, ExistingPartition, MemberName, PartitionAction, PartitionChange,
+    EmptyPartition, ExistingPartition, MemberName, PartitionAction, PartitionChange, WhenCutOff,
 };
 use rsm_api::{ActionLog, Control, ControlError, PartitionRefusal, Subnet, v1};
 use tokio::sync::Semaphore;
@@ -84,6 +84,10 @@ fn below(path: &str) -> Option<&str> {
 /// A refusal with its status of HTTP.
 type Refused = (StatusCode, String);
 
+/// The ports that a change cut off, in a few words for the logs: the interface has no field for
+/// them, and no answer to the question whether they may be.
+type CutOff = String;
+
 fn bad(text: impl Into<String>) -> Refused {
     (StatusCode::BAD_REQUEST, text.into())
 }
@@ -142,7 +146,7 @@ impl Ufm {
             }
         };
         match outcome {
-            Ok(()) => reply::json(&serde_json::Map::new()),
+            Ok(_) => reply::json(&serde_json::Map::new()),
             Err((code, text)) => failure(code, &text),
         }
     }
@@ -186,27 +190,37 @@ impl Ufm {
         call: &str,
         change: Change,
         body: Bytes,
-    ) -> Result<(), Refused> {
+    ) -> Result<CutOff, Refused> {
         let followed = self
             .settings
             .gate
             .follow(caller, peer, call, Arc::clone(&self.subnet));
         followed.begun(digest_of(&body));
         let outcome = self.carry_out(caller, change, &body).await;
-        let failure = outcome.as_ref().err().map(|(_, text)| text.as_str());
-        followed.ended(failure);
+        let ended = outcome.as_ref().map(String::as_str);
+        let ended = ended.map_err(|(_, text)| text.as_str());
+        followed.ended(ended);
         if let Some(log) = &self.actions {
+            let cut_off = ended.ok().filter(|cut_off| !cut_off.is_empty());
             log.acted(v1::OperatorActed {
                 action: "ufm-rest".to_owned(),
-                detail: call.to_owned(),
+                detail: match cut_off {
+                    Some(cut_off) => format!("{call}: {cut_off}"),
+                    None => call.to_owned(),
+                },
                 operator: format!("{} at {peer}", caller.name),
-                refusal: failure.unwrap_or_default().to_owned(),
+                refusal: ended.err().unwrap_or_default().to_owned(),
             });
         }
         outcome
     }
 
-    async fn carry_out(&self, caller: &Caller, change: Change, body: &[u8]) -> Result<(), Refused> {
+    async fn carry_out(
+        &self,
+        caller: &Caller,
+        change: Change,
+        body: &[u8],
+    ) -> Result<CutOff, Refused> {
         let empty = match self.settings.keeps_empty {
             true => EmptyPartition::Keep,
             false => EmptyPartition::Delete,
@@ -276,14 +290,14 @@ impl Ufm {
         p_key: u16,
         names: Vec<MemberName>,
         empty: EmptyPartition,
-    ) -> Result<(), Refused> {
+    ) -> Result<CutOff, Refused> {
         if names.is_empty() {
             return Err(bad("guids: expected at least one"));
         }
         let by_guid = names.iter().all(|name| matches!(name, MemberName::Guid(_)));
         let action = PartitionAction::Remove(names, empty);
         match self.ask(caller, p_key, action).await {
-            Err((StatusCode::NOT_FOUND, _)) if by_guid => Ok(()),
+            Err((StatusCode::NOT_FOUND, _)) if by_guid => Ok(CutOff::new()),
             answered => answered,
         }
     }
@@ -309,7 +323,7 @@ impl Ufm {
         caller: &Caller,
         p_key: u16,
         action: PartitionAction,
-    ) -> Result<(), Refused> {
+    ) -> Result<CutOff, Refused> {
         if !caller.grant.changes(p_key) {
             let text = format!(
                 "{} may not change the partition {p_key:#x}: it has {}",
@@ -322,10 +336,11 @@ impl Ufm {
             action,
             by: caller.name.clone(),
             grant: caller.grant.clone(),
+            cut_off: WhenCutOff::Accept,
         };
         let changed = self.control.change_partition(change).await;
         changed
-            .map(|_| ())
+            .map(|changed| changed.cut_off_in_words())
             .map_err(|error| (status_of(&error), error.to_string()))
     }
 }
@@ -344,7 +359,9 @@ fn status_of(error: &ControlError) -> StatusCode {
             PartitionRefusal::Invalid | PartitionRefusal::Full => StatusCode::BAD_REQUEST,
             PartitionRefusal::NotAllowed => StatusCode::FORBIDDEN,
         },
-        ControlError::UnknownEngine { .. } | ControlError::Refused { .. } => StatusCode::CONFLICT,
+        ControlError::UnknownEngine { .. }
+        | ControlError::Refused { .. }
+        | ControlError::CutOff { .. } => StatusCode::CONFLICT,
         ControlError::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

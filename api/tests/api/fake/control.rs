@@ -1,5 +1,6 @@
 use rsm_api::model::{
-    DrainQuestion, PartitionChange, PortId, Selector, SimulationAction, SubnetState,
+    DrainQuestion, PartitionChange, PartitionChanged, PortId, Selector, SimulationAction,
+    SubnetState, WhenCutOff,
 };
 use rsm_api::resolve::{resolve_node, resolve_node_or_port};
 use rsm_api::{
@@ -102,24 +103,50 @@ impl Control for Fake {
     fn change_partition(
         &self,
         change: PartitionChange,
-    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>> {
+    ) -> BoxFuture<'_, Result<PartitionChanged, ControlError>> {
         Box::pin(async move {
+            if change.p_key == 0x67 && change.cut_off == WhenCutOff::Refuse {
+                return Err(ControlError::CutOff {
+                    ports: 2,
+                    reason: "2 ports cut off: host-1 port 1, host-2 port 1".to_owned(),
+                });
+            }
             if change.p_key == 0x66 {
                 return Err(ControlError::Partition {
                     refusal: PartitionRefusal::Full,
                     reason: "its P_Key table is full".to_owned(),
                 });
             }
+            let cut_off = (change.p_key == 0x67).then(|| v1::PartitionCutOff {
+                ports: 2,
+                isolated_ports: 1,
+                pairs: 1,
+                names: vec!["host-1 port 1".to_owned(), "host-2 port 1".to_owned()],
+            });
             self.partition_changes.lock().push(change);
             let cause = "partitions were changed through the API".to_owned();
-            Ok((1, next(&mut self.convergences.lock(), cause)))
+            Ok(PartitionChanged {
+                memberships: 1,
+                cut_off,
+                convergence: next(&mut self.convergences.lock(), cause),
+            })
         })
     }
 
-    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
+    fn set_engine(
+        &self,
+        name: String,
+        cut_off: WhenCutOff,
+    ) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move {
+            if name == "nue" && cut_off == WhenCutOff::Refuse {
+                return Err(ControlError::CutOff {
+                    ports: 4,
+                    reason: "4 ports of 4 nodes would be cut off".to_owned(),
+                });
+            }
             match name.as_str() {
-                "auto" | "minhop" | "updn" => {
+                "auto" | "minhop" | "updn" | "nue" => {
                     let cause = format!("engine {name} requested");
                     Ok(next(&mut self.convergences.lock(), cause))
                 }

@@ -44,6 +44,7 @@ use self::worker::Worker;
 use crate::core::Event;
 use crate::core::snapshot::{Forthcoming, Snapshot};
 use crate::daemon::compute;
+use crate::findings::Finding;
 use crate::publish::SaStateSource;
 use crate::sa::{self, Sa, SaSnapshot, Statistics, Touched};
 
@@ -55,6 +56,9 @@ pub type CoreSink = Box<dyn Fn(Event) -> bool + Send>;
 
 /// Takes the SA's state for the store. Does not wait.
 pub type SaveSink = Box<dyn Fn(sa::Unsaved) + Send>;
+
+/// Takes the SA's findings, which replace those before. Does not wait.
+pub type FindingsSink = Box<dyn Fn(Vec<Finding>) + Send>;
 
 /// The longest that an answer waits for the disk: well below the time after which a host repeats
 /// its request, and above the latency of a busy disk. Then it goes all the same: a lost disk never
@@ -86,6 +90,8 @@ pub struct Surroundings {
     pub core: CoreSink,
     /// Takes state for the store.
     pub save: SaveSink,
+    /// Takes findings.
+    pub findings: FindingsSink,
     /// The journal that acknowledgements wait for; without one they do not wait.
     pub journal: Option<Arc<dyn AckJournal>>,
 }
@@ -163,6 +169,7 @@ impl SaSetup {
             clock: self.clock,
             core: surroundings.core,
             save: surroundings.save,
+            findings: surroundings.findings,
             journal: surroundings.journal,
             held: VecDeque::new(),
             pending_groups: None,

@@ -21,7 +21,7 @@ use super::inbox::Calls;
 use super::outgoing::outgoing;
 use super::searches::{Searches, Taken};
 use super::state_reader::StateRequest;
-use super::{AckJournal, CoreSink, HELD_AT_MOST, Restoration, SaveSink, TimeSource};
+use super::{AckJournal, CoreSink, FindingsSink, HELD_AT_MOST, Restoration, SaveSink, TimeSource};
 use crate::alias_guids::AliasGuids;
 use crate::core::Event;
 use crate::daemon::compute;
@@ -57,6 +57,8 @@ pub(super) struct Worker {
     pub(super) core: CoreSink,
     /// Takes state for the store.
     pub(super) save: SaveSink,
+    /// Takes findings.
+    pub(super) findings: FindingsSink,
     /// Takes changes before they are acknowledged.
     pub(super) journal: Option<Arc<dyn AckJournal>>,
     /// Answers that wait for the journal, in the order of their numbers.
@@ -235,7 +237,7 @@ impl Worker {
         })
     }
 
-    /// Passes the multicast groups and alias GUIDs to the core, and state to the store. Does not
+    /// Passes the multicast groups and alias GUIDs to the core, state to the store, and findings. Does not
     /// wait: if the core has no room, it gets the latest ones later.
     fn tell(&mut self, now: Time) {
         let groups = self.sa.poll_groups(now).or(self.pending_groups.take());
@@ -261,6 +263,9 @@ impl Worker {
         }
         if let Some(unsaved) = self.sa.poll_save(now) {
             (self.save)(unsaved);
+        }
+        if let Some(findings) = self.sa.poll_findings(now) {
+            (self.findings)(findings);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Partitions: the P_KeyTable of every end port, and of the switch ports that enforce it.
 
 mod follow;
+mod foreseen;
+mod loss;
 mod members;
 mod table;
 #[cfg(test)]
@@ -14,6 +16,8 @@ use rsm_ids::Guid;
 use rsm_mad::wire::attr::{NodeType, PKey};
 
 pub(super) use self::follow::follow;
+pub(super) use self::foreseen::foreseen;
+pub use self::loss::PartitionLoss;
 use self::members::{EndPorts, Wanted};
 use self::table::{Arrangement, First, arrange};
 use super::policy::Policy;
@@ -140,17 +144,11 @@ pub fn overfull(
     let ports = ports.filter(|(_, port)| guids.contains(&port.guid));
     let ports = EndPorts::of(fabric, ports.map(|(at, _)| at).collect());
     let wanted = |partitions: &Partitions| {
-        let concerns = |rule: &&Rule| match rule.members {
+        let concerns = |rule: &Rule| match rule.members {
             PartitionMembers::Port(guid) => guids.contains(&guid),
             _ => true,
         };
-        let rules = partitions.rules.iter().filter(concerns).copied().collect();
-        ports.members(&Partitions {
-            file: None,
-            list: Vec::new(),
-            rules,
-            allow_both: partitions.allow_both,
-        })
+        ports.members(&with_rules(partitions, concerns))
     };
     let (had, wants) = (wanted(before), wanted(after));
     let all = ports.list().iter().zip(had).zip(wants);
@@ -163,6 +161,17 @@ pub fn overfull(
             capacity,
         })
     })
+}
+
+/// Partitions with those rules of `partitions` that `counts` chooses, for the keys of ports alone.
+fn with_rules(partitions: &Partitions, counts: impl Fn(&Rule) -> bool) -> Partitions {
+    let rules = partitions.rules.iter().filter(|rule| counts(rule));
+    Partitions {
+        file: None,
+        list: Vec::new(),
+        rules: rules.copied().collect(),
+        allow_both: partitions.allow_both,
+    }
 }
 
 /// Tables during assignment.

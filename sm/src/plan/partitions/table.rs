@@ -18,7 +18,8 @@ pub(super) struct Arrangement {
 pub(super) enum First {
     /// The operator wants it there: it moves there.
     Claimed(PKey),
-    /// It goes there unless the port holds it at another index.
+    /// It goes there unless the port holds it at another index, and index 0 has another key that
+    /// stays: where that key goes, this one takes its place, as with OpenSM.
     Usual(PKey),
     /// Any key may go there.
     Any,
@@ -40,7 +41,8 @@ impl First {
 }
 
 /// Arranges `wanted` in a table of `capacity` keys, by `first` at index 0; no other new key goes to
-/// a reserved index 0 while there is room.
+/// a reserved index 0 while there is room. A reserved index 0 is never empty: programs that know
+/// one partition only use the key there.
 ///
 /// Queue pairs refer to keys by index, so a key stays where `held` has it, even if its membership
 /// changes. New keys go to the lowest indices, empty ones before vacated ones.
@@ -50,6 +52,20 @@ pub(super) fn arrange(
     first: First,
     capacity: usize,
 ) -> Arrangement {
+    let arrangement = place(held, wanted, first, capacity);
+    let at_0 = arrangement.keys.first().copied();
+    let held_at_0 = held.and_then(|held| held.keys().first().copied());
+    let stays =
+        |key: PKey| key.is_valid() && held_at_0.is_some_and(|held| held.base() == key.base());
+    match (first, at_0) {
+        (First::Usual(usual), Some(key)) if key != usual && !stays(key) => {
+            place(held, wanted, First::Claimed(usual), capacity)
+        }
+        _ => arrangement,
+    }
+}
+
+fn place(held: Option<&PKeyImage>, wanted: &[PKey], first: First, capacity: usize) -> Arrangement {
     let held = held.map_or(&[][..], PKeyImage::keys);
     let held = &held[..held.len().min(capacity)];
     let mut slots = Slots { keys: Vec::new() };
@@ -194,21 +210,45 @@ mod tests {
             (raw(arrangement.keys), raw(arrangement.left_out))
         };
         // Another manager has put it behind a tenant's key; new keys leave index 0 alone.
-        let held = [0, 0x8020, 0x7fff];
+        let held = [0x8020, 0, 0x7fff];
         assert_eq!(arranged(&held, &[0x8020, 0x7fff], 8).0, held);
         let with_new = arranged(&held, &[0x8010, 0x8020, 0x7fff], 8).0;
-        assert_eq!(with_new, [0, 0x8020, 0x7fff, 0x8010]);
-        // Without other room they take it.
-        let full = arranged(&held, &[0x8010, 0x8020, 0x8030, 0x7fff], 3);
-        assert_eq!(full, (vec![0x8010, 0x8020, 0x7fff], vec![0x8030]));
+        assert_eq!(with_new, [0x8020, 0x8010, 0x7fff]);
         // Its membership may change where it is; a port without it gets it at index 0.
-        assert_eq!(arranged(&[0, 0xffff], &[0x7fff], 8).0, [0, 0x7fff]);
+        assert_eq!(
+            arranged(&[0x8020, 0xffff], &[0x8020, 0x7fff], 8).0,
+            [0x8020, 0x7fff]
+        );
         assert_eq!(arranged(&[0xffff, 0x7fff], &[0x7fff], 8).0, [0x7fff]);
         assert_eq!(arranged(&[], &[0x7fff], 8).0, [0x7fff]);
         assert_eq!(
             arranged(&[0x8020], &[0x8020, 0x7fff], 8).0,
             [0x7fff, 0x8020]
         );
+    }
+
+    #[test]
+    fn usual_first_key_moves_to_an_index_0_that_is_empty_or_whose_key_goes() {
+        let arranged = |held: &[u16], wanted: &[u16], capacity| {
+            let first = First::Usual(PKey(0xffff));
+            let arrangement = arrange(Some(&image(held)), &keys(wanted), first, capacity);
+            let raw = |keys: Vec<PKey>| keys.iter().map(|key| key.0).collect::<Vec<_>>();
+            (raw(arrangement.keys), raw(arrangement.left_out))
+        };
+        // The partition at index 0 goes; another manager, or an earlier version, left it empty.
+        assert_eq!(arranged(&[0x8010, 0xffff], &[0xffff], 8).0, [0xffff]);
+        assert_eq!(arranged(&[0, 0xffff], &[0xffff], 8).0, [0xffff]);
+        let held = [0, 0x8020, 0x7fff];
+        assert_eq!(arranged(&held, &[0x8020, 0xffff], 8).0, [0xffff, 0x8020]);
+        let with_new = arranged(&held, &[0x8010, 0x8020, 0xffff], 8).0;
+        assert_eq!(with_new, [0xffff, 0x8020, 0, 0x8010]);
+        // The key at index 0 is wanted, and held at another index as well, where it stays.
+        assert_eq!(
+            arranged(&[0x0010, 0xffff, 0x8010], &[0x8010, 0xffff], 8).0,
+            [0xffff, 0, 0x8010]
+        );
+        let full = arranged(&held, &[0x8010, 0x8020, 0x8030, 0xffff], 3);
+        assert_eq!(full, (vec![0xffff, 0x8020, 0x8010], vec![0x8030]));
     }
 
     #[test]
@@ -222,7 +262,47 @@ mod tests {
         assert_eq!((none.keys.len(), none.left_out.len()), (0, 4));
     }
 
+    /// A partition of a port: its membership, and whether it claims index 0.
+    fn one_partition() -> impl Strategy<Value = Option<(bool, bool)>> {
+        proptest::option::of((any::<bool>(), any::<bool>()))
+    }
+
     proptest! {
+        /// Whatever partitions come and go, and whatever the table held before: a port with keys has
+        /// one at index 0, the claimed one or that of the default partition where the partition
+        /// there has gone, and no other key moves.
+        #[test]
+        fn index_0_is_never_empty_over_changes_of_partitions(
+            mut held in proptest::collection::vec(0u16..8, 0..10),
+            steps in proptest::collection::vec(proptest::collection::vec(one_partition(), 7), 1..12),
+            capacity in 1usize..12,
+        ) {
+            for step in steps {
+                let default = PKey(0xffff);
+                let mut wanted = vec![default];
+                let mut first = First::Usual(default);
+                for (base, partition) in (1u16..).zip(step) {
+                    let Some((is_full, claims)) = partition else { continue };
+                    let key = PKey(base | if is_full { 0x8000 } else { 0 });
+                    wanted.push(key);
+                    if claims {
+                        first = First::Claimed(key);
+                    }
+                }
+                let got = arrange(Some(&image(&held)), &wanted, first, capacity);
+                prop_assert!(got.keys[0].is_valid(), "{held:x?}: {got:?}");
+                prop_assert_eq!(got.left_out.is_empty(), wanted.len() <= capacity);
+                match first {
+                    First::Claimed(key) => prop_assert_eq!(got.keys[0], key),
+                    First::Usual(_) | First::Any => {
+                        let stays = held.first().is_some_and(|&key| PKey(key).base() == got.keys[0].base());
+                        prop_assert!(stays || got.keys[0] == default, "{held:x?}: {got:?}");
+                    }
+                }
+                held = got.keys.iter().map(|key| key.0).collect();
+            }
+        }
+
         #[test]
         fn each_key_has_one_index_and_held_keys_stay(
             held in proptest::collection::vec(0u16..40, 0..70),

@@ -254,6 +254,22 @@ fn held_keys_stay_in_place() {
     );
 }
 
+#[test]
+fn empty_index_0_that_an_earlier_version_left_gets_the_default_key() {
+    let mut fabric = fabric();
+    let at = hosts(&fabric)[1];
+    let mut held = [PKey::INVALID; 32];
+    held[1..3].copy_from_slice(&[0xffff, 0x8005].map(PKey));
+    let mut image = PKeyImage::default();
+    image.store(0, &held);
+    fabric.port_mut(at).p_keys = Some(Arc::new(image));
+    let plan = assign(&fabric, &Policy::default());
+    assert_eq!(keys(&plan, fabric.key(at)), [0xffff]);
+    let text = format!("E=5 : {}=full ; Default : ALL=full ;", guid(&fabric, at));
+    let plan = assign(&fabric, &policy(&text));
+    assert_eq!(keys(&plan, fabric.key(at)), [0xffff, 0, 0x8005]);
+}
+
 /// Rules for named ports that change, around rules for all ports: of two rules for one port the
 /// later counts.
 #[test]
@@ -291,4 +307,186 @@ fn changed_members_are_followed_and_other_changes_are_not() {
         ..first.clone()
     };
     assert_eq!(other.changed_members(first), None);
+}
+
+fn loss(fabric: &Fabric, p_key: u16, before: &str, after: &str) -> PartitionLoss {
+    let (before, after) = (policy(before).partitions, policy(after).partitions);
+    PartitionLoss::between(fabric, PKey(p_key), &before, &after)
+}
+
+#[test]
+fn limited_default_partition_isolates_all_hosts_but_the_managers() {
+    let fabric = fabric();
+    let lost = loss(
+        &fabric,
+        0x7fff,
+        "Default=0x7fff : ALL=full ;",
+        "Default=0x7fff : ALL=limited, ALL_SWITCHES=full ;",
+    );
+    // Six hosts, of which the manager's stays a full member.
+    assert_eq!((lost.changed, lost.ports, lost.isolated), (5, 5, 5));
+    assert_eq!((lost.pairs, lost.names.len()), (5 * 4 / 2, 5));
+    assert!(!lost.names[0].is_empty() && lost.names[0].ends_with(" port 1"));
+    assert!(
+        lost.to_string()
+            .starts_with("5 ports cut off from others in it (10 pairs), all of them")
+    );
+}
+
+#[test]
+fn ports_that_share_another_partition_are_not_isolated() {
+    let fabric = fabric();
+    let [a, b, c] = [1, 2, 3].map(|host| guid(&fabric, hosts(&fabric)[host]));
+    let all = format!("Default=0x7fff : ALL=full ; T=1 : {a}=full, {b}=limited, {c}=limited ;");
+    let without_b = format!("Default=0x7fff : ALL=full ; T=1 : {a}=full, {c}=limited ;");
+    let lost = loss(&fabric, 1, &all, &without_b);
+    // Limited members do not talk with each other before either.
+    assert_eq!(
+        (lost.changed, lost.ports, lost.pairs, lost.isolated),
+        (1, 2, 1, 0)
+    );
+    let limited = "Default=0x7fff : ALL=limited ; ";
+    let lost = loss(
+        &fabric,
+        1,
+        &format!("{limited} T=1 : {a}=full, {b}=full ;"),
+        &format!("{limited} T=1 : {a}=full ;"),
+    );
+    assert_eq!((lost.ports, lost.pairs, lost.isolated), (2, 1, 2));
+    // New members, and more rights, take nothing.
+    let lost = loss(&fabric, 1, &without_b, &all);
+    assert!(lost.is_none() && lost.changed == 1);
+    let lost = loss(&fabric, 1, &all, &all.replace("limited", "both"));
+    assert!(lost.is_none() && lost.changed == 2, "{lost:?}");
+}
+
+/// Two ports can talk in a partition if one of them holds its full key and the other one any.
+fn talking(fabric: &Fabric, plan: &PartitionPlan, base: u16) -> BTreeSet<(PortRef, PortRef)> {
+    let hosts = hosts(fabric);
+    let holds = |at: PortRef, full: bool| {
+        let table = plan.table(fabric.key(at)).expect("it has a table");
+        let mut keys = table.iter().filter(|key| key.base() == base);
+        keys.any(|key| key.is_full() || !full)
+    };
+    let pairs = hosts
+        .iter()
+        .flat_map(|&a| hosts.iter().map(move |&b| (a, b)));
+    pairs
+        .filter(|(a, b)| a < b)
+        .filter(|&(a, b)| holds(a, true) && holds(b, false) || holds(a, false) && holds(b, true))
+        .collect()
+}
+
+proptest::proptest! {
+    /// The counts by standing equal those of all pairs, by the tables of the plans.
+    #[test]
+    fn lost_pairs_are_those_that_the_tables_no_longer_let_talk(
+        before in proptest::collection::vec(0usize..4, 5),
+        after in proptest::collection::vec(0usize..4, 5),
+    ) {
+        let fabric = fabric();
+        let guids: Vec<String> = hosts(&fabric)[1..].iter().map(|&at| guid(&fabric, at)).collect();
+        let text = |memberships: &[usize]| {
+            let members = guids.iter().zip(memberships).filter(|&(_, &one)| one > 0);
+            let members = members.map(|(guid, &one)| {
+                format!("T=1 : {guid}={} ;", ["", "limited", "full", "both"][one])
+            });
+            format!("Default=0x7fff : ALL=full ; T=1 : NONE ; {}", members.collect::<String>())
+        };
+        let (before, after) = (text(&before), text(&after));
+        let lost = loss(&fabric, 1, &before, &after);
+        let pairs = |text: &str| talking(&fabric, &assign(&fabric, &policy(text)), 1);
+        let gone: BTreeSet<_> = pairs(&before).difference(&pairs(&after)).copied().collect();
+        let ports: BTreeSet<PortRef> = gone.iter().flat_map(|&(a, b)| [a, b]).collect();
+        proptest::prop_assert_eq!((lost.pairs, lost.ports), (gone.len() as u64, ports.len()));
+    }
+}
+
+fn foreseen_by(fabric: &Fabric, text: &str) -> Vec<(&'static str, String)> {
+    let policy = policy(text);
+    let plan = assign(fabric, &policy);
+    let found = foreseen(fabric, &policy.partitions, &plan).into_iter();
+    found
+        .map(|finding| (finding.kind.code(), finding.text))
+        .collect()
+}
+
+#[test]
+fn hosts_slower_than_their_broadcast_group_are_foreseen() {
+    let fabric = fabric();
+    let hosts = hosts(&fabric);
+    let [a, b] = [1, 2].map(|host| guid(&fabric, hosts[host]));
+    let all = "Default=0x7fff, ipoib : ALL=full ;";
+    assert_eq!(foreseen_by(&fabric, all), []);
+    let text = format!("{all} fast=0x10, ipoib, rate=24, mtu=5 : {a}=full, {b}=full ;");
+    let [(code, text)] = &foreseen_by(&fabric, &text)[..] else {
+        panic!("there is one");
+    };
+    assert_eq!(*code, "partition-too-fast");
+    let names = [1, 2].map(|host| fabric.node(hosts[host].node).name());
+    for part in [
+        "`fast` (0x0010)",
+        "2 ports",
+        "1200 Gb/s (code 24)",
+        &names[0],
+        &names[1],
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // No IP over InfiniBand runs there.
+    let text = format!("{all} fast=0x10, rate=24 : {a}=full, {b}=full ;");
+    assert_eq!(foreseen_by(&fabric, &text), []);
+}
+
+#[test]
+fn limited_members_alone_are_foreseen() {
+    let fabric = fabric();
+    let [a, b] = [1, 2].map(|host| guid(&fabric, hosts(&fabric)[host]));
+    let [(code, text)] = &foreseen_by(&fabric, &format!("blue=0x10 : {a}, {b} ;"))[..] else {
+        panic!("there is one");
+    };
+    assert_eq!(*code, "partition-limited-only");
+    assert!(
+        text.contains("`blue` (0x0010): all 2 members are limited members"),
+        "{text}"
+    );
+    // A full member that is away; one member alone; one full member.
+    for members in [
+        format!("{a}, {b}, 0x77=full"),
+        a.clone(),
+        format!("{a}=full, {b}"),
+    ] {
+        assert_eq!(
+            foreseen_by(&fabric, &format!("blue=0x10 : {members} ;")),
+            []
+        );
+    }
+}
+
+#[test]
+fn node_guid_in_the_place_of_a_port_guid_is_foreseen_with_the_guid_to_write() {
+    let mut fabric = fabric();
+    let at = hosts(&fabric)[1];
+    let (absent, system) = (Guid(0x7700), Guid(0x7701));
+    fabric.port_mut(at).guid = Guid(0x7702);
+    let (port, node) = (guid(&fabric, at), fabric.key(at).node);
+    let mut nodes = fabric.nodes_mut();
+    let host = nodes.find(|one| one.guid == node).expect("it is there");
+    host.info.set_system_image_guid(system);
+    drop(nodes);
+    for (wrong, kind) in [(node, "node GUID"), (system, "system image GUID")] {
+        let found = foreseen_by(&fabric, &format!("st=0x30 : {wrong}=full ;"));
+        let [(code, text)] = &found[..] else {
+            panic!("{kind}: {found:?}");
+        };
+        assert_eq!(*code, "partition-node-guid");
+        for part in ["`st` (0x0030)", &*wrong.to_string(), kind, &*port] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+    // The port GUID, and one that nothing has.
+    assert_eq!(
+        foreseen_by(&fabric, &format!("st=0x30 : {port}=full, {absent}=full ;")),
+        []
+    );
 }

@@ -197,6 +197,7 @@ impl World {
                     convergence,
                 } => self.done.push((ticket, convergence)),
                 Effect::Declined { ticket, reason } => self.declined.push((ticket, reason)),
+                Effect::CutOff { ticket, reason, .. } => self.declined.push((ticket, reason)),
                 Effect::PartitionRefused { ticket, error } => {
                     self.declined.push((ticket, error.to_string()));
                 }
@@ -206,7 +207,8 @@ impl World {
                 | Effect::Converged(_)
                 | Effect::Notice(_)
                 | Effect::Serve(_)
-                | Effect::Foreseen(_) => {}
+                | Effect::Foreseen(_)
+                | Effect::PartitionTaken { .. } => {}
             }
         }
     }

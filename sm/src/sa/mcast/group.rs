@@ -7,7 +7,8 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, McMemberRecord, Rate, Selector};
 
-/// Parameters of a group's packets. They never change while the group exists.
+/// Parameters of a group's packets. They never change while the group exists, but for MTU and rate
+/// of a group that exists even without members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters {
     /// The group.
@@ -83,6 +84,22 @@ impl MulticastGroup {
     /// Whether it has a full member.
     pub fn is_kept_alive(&self) -> bool {
         self.members.values().any(MulticastMember::keeps_alive)
+    }
+
+    /// Takes MTU and rate of `wanted`, if there are no members, or, of a group that `was_wanted`
+    /// before, if its members can carry these as well. Returns whether they differ from before.
+    pub(super) fn take_limits(&mut self, wanted: &Parameters, was_wanted: bool) -> bool {
+        let has = &mut self.parameters;
+        if (has.mtu, has.rate) == (wanted.mtu, wanted.rate) {
+            return false;
+        }
+        let is_lower = wanted.mtu.code() <= has.mtu.code()
+            && wanted.rate.tenth_gbps() <= has.rate.tenth_gbps();
+        let may = self.members.is_empty() || was_wanted && is_lower;
+        if may {
+            (has.mtu, has.rate) = (wanted.mtu, wanted.rate);
+        }
+        may
     }
 
     /// The group's record, without a member.

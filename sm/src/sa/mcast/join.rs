@@ -21,7 +21,7 @@ pub(super) const NAMED: ComponentMask = ComponentMask(
 );
 
 /// The components that a request to create a group must have beside them.
-const TO_CREATE: ComponentMask = ComponentMask(
+pub(super) const TO_CREATE: ComponentMask = ComponentMask(
     McMemberRecord::Q_KEY.0
         | McMemberRecord::P_KEY.0
         | McMemberRecord::T_CLASS.0
@@ -103,7 +103,7 @@ impl GroupRegistry {
     }
 
     /// The components of a join that must agree with its group.
-    fn validated(&self, mask: ComponentMask) -> ComponentMask {
+    pub(super) fn validated(&self, mask: ComponentMask) -> ComponentMask {
         match self.config.rules.validate_joins {
             true => mask,
             false => mask & McMemberRecord::P_KEY,
@@ -304,31 +304,85 @@ pub(super) fn may_change(
     }
 }
 
+/// A component of a request that its group has another value of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Mismatch {
+    pub(super) component: &'static str,
+    pub(super) asked: u64,
+    pub(super) has: u64,
+}
+
 /// Whether a group matches the components in `mask`; its members do not count.
 pub(super) fn matches(
     record: &McMemberRecord,
     mask: ComponentMask,
     group: &MulticastGroup,
 ) -> bool {
+    mismatch(record, mask, group).is_none()
+}
+
+/// The first of the components in `mask` that the group does not match.
+pub(super) fn mismatch(
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    group: &MulticastGroup,
+) -> Option<Mismatch> {
     let parameters = &group.parameters;
-    let differs = |component: ComponentMask, same: bool| mask.contains(component) && !same;
+    let values = [
+        (
+            "Q_Key",
+            McMemberRecord::Q_KEY,
+            record.q_key(),
+            parameters.q_key,
+        ),
+        (
+            "MLID",
+            McMemberRecord::MLID,
+            record.mlid().0.into(),
+            group.mlid.0.into(),
+        ),
+        (
+            "TClass",
+            McMemberRecord::T_CLASS,
+            record.t_class().into(),
+            parameters.t_class.into(),
+        ),
+        (
+            "SL",
+            McMemberRecord::SL,
+            record.sl().into(),
+            parameters.sl.into(),
+        ),
+        (
+            "FlowLabel",
+            McMemberRecord::FLOW_LABEL,
+            record.flow_label(),
+            parameters.flow_label,
+        ),
+        (
+            "HopLimit",
+            McMemberRecord::HOP_LIMIT,
+            record.hop_limit().into(),
+            parameters.hop_limit.into(),
+        ),
+    ];
+    let of = |component: &'static str, asked: u32, has: u32| Mismatch {
+        component,
+        asked: asked.into(),
+        has: has.into(),
+    };
+    let differing = values
+        .into_iter()
+        .find(|&(_, component, asked, has)| mask.contains(component) && asked != has);
+    if let Some((component, _, asked, has)) = differing {
+        return Some(of(component, asked, has));
+    }
     let (asked, has) = (record.p_key(), parameters.p_key);
     let same_partition = asked.base() == has.base() && (asked.is_full() || has.is_full());
-    !(differs(McMemberRecord::Q_KEY, record.q_key() == parameters.q_key)
-        || differs(McMemberRecord::MLID, record.mlid() == group.mlid)
-        || differs(
-            McMemberRecord::T_CLASS,
-            record.t_class() == parameters.t_class,
-        )
-        || differs(McMemberRecord::P_KEY, same_partition)
-        || differs(McMemberRecord::SL, record.sl() == parameters.sl)
-        || differs(
-            McMemberRecord::FLOW_LABEL,
-            record.flow_label() == parameters.flow_label,
-        )
-        || differs(
-            McMemberRecord::HOP_LIMIT,
-            record.hop_limit() == parameters.hop_limit,
-        ))
-        && realize::matches(record, mask, parameters)
+    if mask.contains(McMemberRecord::P_KEY) && !same_partition {
+        return Some(of("P_Key", asked.0.into(), has.0.into()));
+    }
+    let realized = realize::mismatch(record, mask, parameters)?;
+    let (component, asked, has) = realized;
+    Some(of(component, asked.into(), has.into()))
 }

@@ -49,14 +49,16 @@ pub(super) fn is_valid(mgid: Gid) -> bool {
     }
 }
 
+/// The P_Key in the MGID of a group of IP over InfiniBand; `None` for other groups.
+pub(super) fn ip_partition(mgid: Gid) -> Option<PKey> {
+    let is_ip = matches!(signature(mgid), IPV4 | IPV6);
+    is_ip.then_some(PKey((mgid.0 >> P_KEY_SHIFT) as u16))
+}
+
 /// The broadcast group, of the same scope and partition, that a group of IP over InfiniBand needs.
 /// `None` for other groups, and for the broadcast group itself.
 pub(super) fn broadcast_of(mgid: Gid) -> Option<Gid> {
-    if !matches!(signature(mgid), IPV4 | IPV6) {
-        return None;
-    }
-    let p_key = PKey((mgid.0 >> P_KEY_SHIFT) as u16);
-    let broadcast = broadcast(scope(mgid), p_key);
+    let broadcast = broadcast(scope(mgid), ip_partition(mgid)?);
     (broadcast != mgid).then_some(broadcast)
 }
 

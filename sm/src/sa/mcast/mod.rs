@@ -17,6 +17,7 @@ mod mgid;
 mod mlid;
 mod presence;
 mod realize;
+mod refusal;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use self::mlid::Mlids;
 use self::presence::Gone;
 pub(in crate::sa) use self::presence::Unexamined;
 pub(in crate::sa) use self::realize::is_meaningful;
+pub use self::refusal::{JoinRefusal, described};
 pub use self::saved::{SavedGroup, SavedMember};
 pub use self::view::{Cursor, GroupsView, McMemberAccess};
 use super::partitions::can_talk;
@@ -213,14 +215,16 @@ impl GroupRegistry {
 
     /// Makes the groups that exist even without members: those of `wanted`, by MGID. An existing
     /// group becomes one of them with the parameters that it has; a group no longer wanted ends
-    /// with its last full member.
+    /// with its last full member. A group without members takes the MTU and the rate of `wanted`,
+    /// and so does one that was wanted before, if its members can carry these as well: slower hosts
+    /// can join it then.
     ///
     /// If there is no room for all, the first ones are made. Returns how many were not.
     pub fn set_well_known(&mut self, wanted: &[Parameters]) -> usize {
         let names: BTreeSet<Gid> = wanted.iter().map(|group| group.mgid).collect();
         let former = self.groups.values().filter(|group| group.well_known);
         let former: Vec<Gid> = former.map(|group| group.parameters.mgid).collect();
-        for mgid in former {
+        for &mgid in &former {
             if let Some(group) = group_mut(&mut self.groups, mgid) {
                 group.well_known = names.contains(&mgid);
             }
@@ -233,6 +237,8 @@ impl GroupRegistry {
             }
             if let Some(group) = group_mut(&mut self.groups, parameters.mgid) {
                 group.well_known = true;
+                let was_one = former.contains(&parameters.mgid);
+                self.unsaved |= group.take_limits(parameters, was_one);
             }
         }
         let all: Vec<Gid> = self.groups.keys().copied().collect();

@@ -124,20 +124,26 @@ pub(super) fn packet_life_time(
     }
 }
 
-/// Whether a group's MTU, rate and packet life time satisfy a request.
-pub(super) fn matches(record: &McMemberRecord, mask: ComponentMask, group: &Parameters) -> bool {
-    mtu_constraint(record, mask).is_none_or(|constraint| {
-        constraint
-            .selector
-            .accepts(group.mtu.code(), constraint.value.code())
-    }) && rate_constraint(record, mask).is_none_or(|constraint| {
-        let (has, wants) = (group.rate.tenth_gbps(), constraint.value.tenth_gbps());
-        constraint.selector.accepts(has, wants)
-    }) && life_time_constraint(record, mask).is_none_or(|constraint| {
-        constraint
-            .selector
-            .accepts(group.packet_life_time, constraint.value)
-    })
+/// The first of MTU, rate and packet life time of a group that does not satisfy a request: its name,
+/// and the codes in the request and of the group.
+pub(super) fn mismatch(
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    group: &Parameters,
+) -> Option<(&'static str, u8, u8)> {
+    if let Some(Constraint { selector, value }) = mtu_constraint(record, mask)
+        && !selector.accepts(group.mtu.code(), value.code())
+    {
+        return Some(("MTU", value.code(), group.mtu.code()));
+    }
+    if let Some(Constraint { selector, value }) = rate_constraint(record, mask)
+        && !selector.accepts(group.rate.tenth_gbps(), value.tenth_gbps())
+    {
+        return Some(("Rate", value.0, group.rate.0));
+    }
+    let Constraint { selector, value } = life_time_constraint(record, mask)?;
+    let has = group.packet_life_time;
+    (!selector.accepts(has, value)).then_some(("PacketLifeTime", value, has))
 }
 
 /// Whether a port can take the packets of a group.

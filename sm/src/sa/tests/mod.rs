@@ -9,6 +9,7 @@ mod multicast;
 mod paths;
 mod qos;
 mod records;
+mod refused_joins;
 mod searching;
 mod services;
 mod vport_hosts;

@@ -1,7 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
-use super::waiting;
+use super::confirm::{self, Confirmation};
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::Session;
@@ -18,7 +18,7 @@ pub(crate) struct DrainArguments {
     #[arg(add = of_nodes(), required = true, value_name = "NODE|NODE:PORT")]
     parts: Vec<String>,
     /// Drain them even if ports would be cut off without them
-    #[arg(long)]
+    #[arg(long, visible_alias = "yes")]
     force: bool,
     /// A note for other operators
     #[arg(long, default_value = "", value_name = "TEXT")]
@@ -33,15 +33,21 @@ fn operator() -> String {
 }
 
 pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Result<(), Failure> {
-    let request = v1::DrainRequest {
+    let mut request = v1::DrainRequest {
         parts: arguments.parts,
-        force: arguments.force,
+        force: false,
         by: operator(),
         note: arguments.note,
     };
+    let confirmation = Confirmation {
+        yes: arguments.force,
+    };
     let mut client = session.maintenance();
-    let answer = waiting::for_answer(session, client.drain(request)).await?;
-    let drained = answer.into_inner().drained;
+    let answer = confirm::accepted(session, confirmation, async |accept_cut_off| {
+        request.force = accept_cut_off;
+        client.drain(request.clone()).await
+    });
+    let drained = answer.await?.drained;
     if session.output.is_json() {
         return session.output.json(&drained);
     }

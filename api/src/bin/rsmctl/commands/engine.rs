@@ -1,7 +1,8 @@
 use clap::{Args, Subcommand};
 use rsm_proto::v1;
 
-use super::{history, waiting};
+use super::confirm::{self, Confirmation};
+use super::history;
 use crate::completion::of_engines;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
@@ -24,6 +25,8 @@ pub(crate) struct SetArguments {
     /// The engine's name
     #[arg(add = of_engines())]
     engine: String,
+    #[command(flatten)]
+    confirmation: Confirmation,
 }
 
 pub(crate) async fn run(command: EngineCommand, session: &mut Session) -> Result<(), Failure> {
@@ -66,12 +69,16 @@ async fn show(session: &mut Session) -> Result<(), Failure> {
 }
 
 async fn set(arguments: SetArguments, session: &mut Session) -> Result<(), Failure> {
-    let request = v1::SetEngineRequest {
-        engine: arguments.engine,
-    };
     let mut client = session.routing();
-    let answer = waiting::for_answer(session, client.set_engine(request)).await?;
-    let convergence = answer.into_inner().convergence.unwrap_or_default();
+    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+        let engine = arguments.engine.clone();
+        let request = v1::SetEngineRequest {
+            engine,
+            accept_cut_off,
+        };
+        client.set_engine(request).await
+    });
+    let convergence = answer.await?.convergence.unwrap_or_default();
     if session.output.is_json() {
         return session.output.json(&convergence);
     }

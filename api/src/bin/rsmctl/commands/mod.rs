@@ -2,6 +2,7 @@
 
 mod aliases;
 mod completions;
+mod confirm;
 mod congestion;
 mod counters;
 mod diff;
@@ -178,4 +179,40 @@ async fn ask(question: Question, global: Global) -> Result<(), Failure> {
     let mut session = Session::open(global).await?;
     let outcome = answer(question, &mut session).await;
     session.end(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::CommandFactory as _;
+
+    use crate::arguments::Arguments;
+
+    /// The commands without subcommands below `command`, by their whole names.
+    fn leaves(name: &str, command: &clap::Command, found: &mut Vec<String>) {
+        let below = command.get_subcommands().filter(|one| !one.is_hide_set());
+        let mut is_leaf = true;
+        for one in below.filter(|one| one.get_name() != "help") {
+            is_leaf = false;
+            leaves(&format!("{name} {}", one.get_name()), one, found);
+        }
+        if is_leaf {
+            found.push(format!("`{name}`"));
+        }
+    }
+
+    /// docs/guards.md has every command, with its guards or among those that only read.
+    #[test]
+    fn every_command_is_in_the_page_of_guards() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guards.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let mut found = Vec::new();
+        leaves("rsmctl", &Arguments::command(), &mut found);
+        found.retain(|command| !page.contains(command));
+        assert_eq!(
+            found, [""; 0],
+            "docs/guards.md does not have these commands"
+        );
+    }
 }

@@ -1,6 +1,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use rsm_proto::v1;
 
+use super::confirm::{self, Confirmation};
 use super::{partitions, waiting};
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
@@ -30,7 +31,7 @@ pub(crate) enum PartitionCommand {
     /// Gives a partition other settings: those that are not named are the usual ones
     Configure(ConfigureArguments),
     /// Deletes a partition with all its members
-    Delete(KeyArguments),
+    Delete(DeleteArguments),
     /// Sets the membership of hosts in the default partition
     Default(DefaultArguments),
 }
@@ -93,6 +94,8 @@ pub(crate) struct CreateArguments {
     settings: SettingsArguments,
     #[command(flatten)]
     membership: MembershipArguments,
+    #[command(flatten)]
+    confirmation: Confirmation,
 }
 
 #[derive(Debug, Args)]
@@ -104,6 +107,8 @@ pub(crate) struct MembersArguments {
     members: Vec<String>,
     #[command(flatten)]
     membership: MembershipArguments,
+    #[command(flatten)]
+    confirmation: Confirmation,
 }
 
 #[derive(Debug, Args)]
@@ -115,6 +120,8 @@ pub(crate) struct SetArguments {
     members: Vec<String>,
     #[command(flatten)]
     membership: MembershipArguments,
+    #[command(flatten)]
+    confirmation: Confirmation,
 }
 
 #[derive(Debug, Args)]
@@ -124,6 +131,8 @@ pub(crate) struct NamesArguments {
     /// Members: port GUIDs, present or not; names of hosts, for all their ports; NODE:PORT
     #[arg(required = true, value_name = "GUID|NODE|NODE:PORT")]
     members: Vec<String>,
+    #[command(flatten)]
+    confirmation: Confirmation,
 }
 
 #[derive(Debug, Args)]
@@ -135,10 +144,20 @@ pub(crate) struct ConfigureArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct DeleteArguments {
+    #[command(flatten)]
+    key: KeyArguments,
+    #[command(flatten)]
+    confirmation: Confirmation,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct DefaultArguments {
     /// Limited members; or the membership that the file gives them, full without a file
     #[arg(value_enum)]
     membership: DefaultMembership,
+    #[command(flatten)]
+    confirmation: Confirmation,
 }
 
 /// The membership of hosts in the default partition.
@@ -179,70 +198,122 @@ impl MembershipArguments {
 }
 
 pub(crate) async fn run(command: PartitionCommand, session: &mut Session) -> Result<(), Failure> {
-    let mut client = session.partitions();
-    let (p_key, changed) = match command {
+    let report = match command {
         PartitionCommand::List => return partitions::partitions(session).await,
         PartitionCommand::Show(arguments) => return show(arguments.p_key, session).await,
-        PartitionCommand::Create(arguments) => {
-            let request = v1::CreatePartitionRequest {
-                p_key: arguments.key.p_key.into(),
-                settings: arguments.settings.message(),
-                members: arguments.membership.wanted(arguments.members),
-            };
-            let answer = waiting::for_answer(session, client.create_partition(request)).await?;
-            (arguments.key.p_key, answer.into_inner().changed)
-        }
-        PartitionCommand::Add(arguments) => {
-            let request = v1::AddPartitionMembersRequest {
-                p_key: arguments.key.p_key.into(),
-                members: arguments.membership.wanted(arguments.members),
-            };
-            let answer = client.add_partition_members(request);
-            let answer = waiting::for_answer(session, answer).await?;
-            (arguments.key.p_key, answer.into_inner().changed)
-        }
-        PartitionCommand::Remove(arguments) => {
-            let request = v1::RemovePartitionMembersRequest {
-                p_key: arguments.key.p_key.into(),
-                ports: arguments.members,
-            };
-            let answer = client.remove_partition_members(request);
-            let answer = waiting::for_answer(session, answer).await?;
-            (arguments.key.p_key, answer.into_inner().changed)
-        }
-        PartitionCommand::Set(arguments) => {
-            let request = v1::SetPartitionMembersRequest {
-                p_key: arguments.key.p_key.into(),
-                members: arguments.membership.wanted(arguments.members),
-            };
-            let answer = client.set_partition_members(request);
-            let answer = waiting::for_answer(session, answer).await?;
-            (arguments.key.p_key, answer.into_inner().changed)
-        }
-        PartitionCommand::Configure(arguments) => {
-            let request = v1::ConfigurePartitionRequest {
-                p_key: arguments.key.p_key.into(),
-                settings: arguments.settings.message(),
-            };
-            waiting::for_answer(session, client.configure_partition(request)).await?;
-            (arguments.key.p_key, 0)
-        }
-        PartitionCommand::Delete(arguments) => {
-            let request = v1::DeletePartitionRequest {
-                p_key: arguments.p_key.into(),
-            };
-            let answer = waiting::for_answer(session, client.delete_partition(request)).await?;
-            (arguments.p_key, answer.into_inner().changed)
-        }
-        PartitionCommand::Default(arguments) => {
-            let request = v1::SetDefaultMembershipRequest {
-                limited: matches!(arguments.membership, DefaultMembership::Limited),
-            };
-            waiting::for_answer(session, client.set_default_membership(request)).await?;
-            (DEFAULT, 0)
-        }
+        PartitionCommand::Configure(arguments) => configure(arguments, session).await?,
+        PartitionCommand::Create(arguments) => create(arguments, session).await?,
+        PartitionCommand::Add(arguments) => add(arguments, session).await?,
+        PartitionCommand::Remove(arguments) => remove(arguments, session).await?,
+        PartitionCommand::Set(arguments) => set(arguments, session).await?,
+        PartitionCommand::Delete(arguments) => delete(arguments, session).await?,
+        PartitionCommand::Default(arguments) => default(arguments, session).await?,
     };
-    report(p_key, changed, session)
+    report.show(session)
+}
+
+async fn configure(arguments: ConfigureArguments, session: &Session) -> Result<Report, Failure> {
+    let p_key = arguments.key.p_key;
+    let request = v1::ConfigurePartitionRequest {
+        p_key: p_key.into(),
+        settings: arguments.settings.message(),
+    };
+    let mut client = session.partitions();
+    waiting::for_answer(session, client.configure_partition(request)).await?;
+    Ok(Report::new(p_key, 0, None))
+}
+
+async fn create(arguments: CreateArguments, session: &Session) -> Result<Report, Failure> {
+    let p_key = arguments.key.p_key;
+    let mut request = v1::CreatePartitionRequest {
+        p_key: p_key.into(),
+        settings: arguments.settings.message(),
+        members: arguments.membership.wanted(arguments.members),
+        accept_cut_off: false,
+    };
+    let mut client = session.partitions();
+    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+        request.accept_cut_off = accept_cut_off;
+        client.create_partition(request.clone()).await
+    });
+    let answer = answer.await?;
+    Ok(Report::new(p_key, answer.changed, answer.cut_off))
+}
+
+async fn add(arguments: MembersArguments, session: &Session) -> Result<Report, Failure> {
+    let p_key = arguments.key.p_key;
+    let mut request = v1::AddPartitionMembersRequest {
+        p_key: p_key.into(),
+        members: arguments.membership.wanted(arguments.members),
+        accept_cut_off: false,
+    };
+    let mut client = session.partitions();
+    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+        request.accept_cut_off = accept_cut_off;
+        client.add_partition_members(request.clone()).await
+    });
+    let answer = answer.await?;
+    Ok(Report::new(p_key, answer.changed, answer.cut_off))
+}
+
+async fn remove(arguments: NamesArguments, session: &Session) -> Result<Report, Failure> {
+    let p_key = arguments.key.p_key;
+    let mut request = v1::RemovePartitionMembersRequest {
+        p_key: p_key.into(),
+        ports: arguments.members,
+        accept_cut_off: false,
+    };
+    let mut client = session.partitions();
+    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+        request.accept_cut_off = accept_cut_off;
+        client.remove_partition_members(request.clone()).await
+    });
+    let answer = answer.await?;
+    Ok(Report::new(p_key, answer.changed, answer.cut_off))
+}
+
+async fn set(arguments: SetArguments, session: &Session) -> Result<Report, Failure> {
+    let p_key = arguments.key.p_key;
+    let mut request = v1::SetPartitionMembersRequest {
+        p_key: p_key.into(),
+        members: arguments.membership.wanted(arguments.members),
+        accept_cut_off: false,
+    };
+    let mut client = session.partitions();
+    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+        request.accept_cut_off = accept_cut_off;
+        client.set_partition_members(request.clone()).await
+    });
+    let answer = answer.await?;
+    Ok(Report::new(p_key, answer.changed, answer.cut_off))
+}
+
+async fn delete(arguments: DeleteArguments, session: &Session) -> Result<Report, Failure> {
+    let p_key = arguments.key.p_key;
+    let mut request = v1::DeletePartitionRequest {
+        p_key: p_key.into(),
+        accept_cut_off: false,
+    };
+    let mut client = session.partitions();
+    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+        request.accept_cut_off = accept_cut_off;
+        client.delete_partition(request.clone()).await
+    });
+    let answer = answer.await?;
+    Ok(Report::new(p_key, answer.changed, answer.cut_off))
+}
+
+async fn default(arguments: DefaultArguments, session: &Session) -> Result<Report, Failure> {
+    let mut client = session.partitions();
+    let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
+        let request = v1::SetDefaultMembershipRequest {
+            limited: matches!(arguments.membership, DefaultMembership::Limited),
+            accept_cut_off,
+        };
+        client.set_default_membership(request).await
+    });
+    let answer = answer.await?;
+    Ok(Report::new(DEFAULT, answer.changed, answer.cut_off))
 }
 
 /// The P_Key of the default partition.
@@ -253,20 +324,40 @@ const DEFAULT: u16 = 0x7fff;
 struct Report {
     p_key: u16,
     changed: u64,
+    /// The ports that it cut off, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_off: Option<v1::PartitionCutOff>,
 }
 
-fn report(p_key: u16, changed: u64, session: &mut Session) -> Result<(), Failure> {
-    let p_key = p_key & 0x7fff;
-    if session.output.is_json() {
-        return session.output.json(&Report { p_key, changed });
+impl Report {
+    fn new(p_key: u16, changed: u64, cut_off: Option<v1::PartitionCutOff>) -> Report {
+        Report {
+            p_key: p_key & 0x7fff,
+            changed,
+            cut_off,
+        }
     }
-    let mut rows = Rows::plain(2);
-    let memberships = count(changed, "membership", "memberships");
-    rows.add([
-        hex(p_key.into()),
-        format!("in force: {memberships} changed"),
-    ]);
-    session.output.table(rows)
+
+    fn show(self, session: &mut Session) -> Result<(), Failure> {
+        if session.output.is_json() {
+            return session.output.json(&self);
+        }
+        let mut rows = Rows::plain(2);
+        let memberships = count(self.changed, "membership", "memberships");
+        let cut_off = match &self.cut_off {
+            None => String::new(),
+            Some(cut_off) => format!(
+                "; {} cut off from others in it, {} of them from every host",
+                count(cut_off.ports, "port", "ports"),
+                cut_off.isolated_ports
+            ),
+        };
+        rows.add([
+            hex(self.p_key.into()),
+            format!("in force: {memberships} changed{cut_off}"),
+        ]);
+        session.output.table(rows)
+    }
 }
 
 async fn show(p_key: u16, session: &mut Session) -> Result<(), Failure> {

@@ -166,6 +166,35 @@ fn ip_groups_need_the_parameters_of_their_broadcast_group() {
 }
 
 #[test]
+fn lower_rate_of_a_wanted_group_lets_slower_ports_join_and_a_higher_one_waits_for_its_members() {
+    let mut subnet = Subnet::with_broadcast(3);
+    let mgid = broadcast(EVERYBODY).mgid;
+    let rate = |subnet: &Subnet| subnet.registry.group(mgid).unwrap().parameters.rate;
+    let wanted = |rate| Parameters {
+        rate,
+        ..broadcast(EVERYBODY)
+    };
+    let usual = rate(&subnet);
+    subnet.host(2).rate = Rate::GBPS_2_5;
+    subnet.join(1, mgid, FULL).unwrap();
+    assert_eq!(subnet.join(2, mgid, FULL), Err(SaStatus::REQ_INVALID));
+    subnet.registry.set_well_known(&[wanted(Rate::GBPS_2_5)]);
+    assert_eq!(rate(&subnet), Rate::GBPS_2_5);
+    subnet.join(2, mgid, FULL).unwrap();
+    subnet.registry.set_well_known(&[wanted(usual)]);
+    assert_eq!(
+        rate(&subnet),
+        Rate::GBPS_2_5,
+        "its members could not carry it"
+    );
+    for host in [1, 2] {
+        subnet.leave(host, mgid, FULL).unwrap();
+    }
+    subnet.registry.set_well_known(&[wanted(usual)]);
+    assert_eq!(rate(&subnet), usual);
+}
+
+#[test]
 fn ports_cannot_join_groups_beyond_their_mtu_or_rate() {
     let mut subnet = Subnet::with_broadcast(3);
     let mgid = broadcast(EVERYBODY).mgid;

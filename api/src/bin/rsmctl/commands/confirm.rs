@@ -1,0 +1,78 @@
+//! Confirmation of requests that cut ports off.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use clap::Args;
+use rsm_api::limits::CUT_OFF_KEY;
+use tonic::{Response, Status};
+
+use super::waiting;
+use crate::failure::Failure;
+use crate::output::printable;
+use crate::session::Session;
+
+/// The operator's answer before the question.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Confirmation {
+    /// Do it even if ports are cut off by it; without, rsmctl names them first, and asks if it has a
+    /// terminal
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+/// Sends a request and waits for its answer. `send` gets whether the request accepts that ports are
+/// cut off: at first as the operator said on the command line. If the server refuses the request
+/// for ports that it names, the operator is asked, and the request is sent once more.
+pub(super) async fn accepted<T>(
+    session: &Session,
+    confirmation: Confirmation,
+    mut send: impl AsyncFnMut(bool) -> Result<Response<T>, Status>,
+) -> Result<T, Failure> {
+    let refused = match waiting::for_answer(session, send(confirmation.yes)).await {
+        Ok(answer) => return Ok(answer.into_inner()),
+        Err(status) => status,
+    };
+    if confirmation.yes || !refused.metadata().contains_key(CUT_OFF_KEY) {
+        return Err(refused.into());
+    }
+    if !has_terminal() || !is_confirmed(refused.message())? {
+        return Err(refused.into());
+    }
+    let answer = waiting::for_answer(session, send(true)).await?;
+    Ok(answer.into_inner())
+}
+
+/// Whether there is an operator to ask: the question goes to standard error, the answer comes from
+/// standard input.
+fn has_terminal() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+fn is_confirmed(effect: &str) -> io::Result<bool> {
+    let mut stderr = io::stderr();
+    write!(stderr, "{}\nDo it all the same? [y/N] ", printable(effect))?;
+    stderr.flush()?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(is_yes(&line))
+}
+
+/// Whether a line agrees; an empty one, and the end of the input, do not.
+fn is_yes(line: &str) -> bool {
+    matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anything_but_yes_is_no() {
+        for line in ["y\n", "Yes\n", " YES"] {
+            assert!(is_yes(line), "{line:?}");
+        }
+        for line in ["", "\n", "n\n", "yep\n", "y y\n"] {
+            assert!(!is_yes(line), "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The partners that a change of a partition takes from ports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::{NodeType, PKey};
+
+use super::members::{EndPorts, Wanted};
+use super::with_rules;
+use crate::config::{Partitions, Rule};
+use crate::fabric::{Fabric, PortRef};
+use crate::text::count;
+
+/// Most names in a loss.
+const SHOWN: usize = 8;
+
+/// The effect of a change of one partition on the ports of a fabric. Two ports can talk in a
+/// partition if both are members and one of them is a full one (IBA 10.9.3).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PartitionLoss {
+    /// Number of ports and virtual ports whose membership differs, of switches as well.
+    pub changed: usize,
+    /// Number of ports and virtual ports of hosts and routers that can no longer talk in the
+    /// partition with another such port.
+    pub ports: usize,
+    /// Of these, the number that can talk with none but the subnet manager's own port any more, in
+    /// any partition.
+    pub isolated: usize,
+    /// Number of pairs that can no longer talk in the partition.
+    pub pairs: u64,
+    /// The first [`SHOWN`] of these ports, such as `host-01 port 1`.
+    pub names: Vec<String>,
+}
+
+impl PartitionLoss {
+    /// The effect of the partitions `after` in the place of those `before` in the partition
+    /// `p_key`.
+    pub fn between(
+        fabric: &Fabric,
+        p_key: PKey,
+        before: &Partitions,
+        after: &Partitions,
+    ) -> PartitionLoss {
+        let ends = Ends::of(fabric);
+        let of_key = |partitions: &Partitions| {
+            let wanted = ends.members(partitions, |rule| rule.p_key.base() == p_key.base());
+            let wanted = wanted.iter();
+            wanted.map(Standing::of).collect::<Vec<_>>()
+        };
+        let moves: Vec<Move> = of_key(before).into_iter().zip(of_key(after)).collect();
+        let mut counts: BTreeMap<Move, u64> = BTreeMap::new();
+        for (_, &move_) in ends.hosts(&moves) {
+            *counts.entry(move_).or_default() += 1;
+        }
+        let loses = |one: Move| {
+            let other = |(&other, &count): (&Move, &u64)| {
+                is_lost(one, other) && count > u64::from(one == other)
+            };
+            counts.iter().any(other)
+        };
+        let losing: Vec<usize> = ends
+            .hosts(&moves)
+            .filter(|&(_, &one)| loses(one))
+            .map(|(index, _)| index)
+            .collect();
+        PartitionLoss {
+            changed: moves
+                .iter()
+                .filter(|(before, after)| before != after)
+                .count(),
+            ports: losing.len(),
+            isolated: ends.isolated(&losing, after),
+            pairs: lost_pairs(&counts),
+            names: losing
+                .iter()
+                .take(SHOWN)
+                .map(|&index| ends.name(index))
+                .collect(),
+        }
+    }
+
+    /// The partitions in which ports lose partners by the partitions `after` in the place of those
+    /// `before`, with what they lose, by ascending P_Key.
+    pub fn of_all(
+        fabric: &Fabric,
+        before: &Partitions,
+        after: &Partitions,
+    ) -> Vec<(PKey, PartitionLoss)> {
+        let of_key = |partitions: &Partitions, base: u16| {
+            let rules = partitions.rules.iter();
+            let rules = rules.filter(|rule| rule.p_key.base() == base).copied();
+            rules.collect::<Vec<Rule>>()
+        };
+        let all = before.rules.iter().chain(&after.rules);
+        let bases: BTreeSet<u16> = all.map(|rule| rule.p_key.base()).collect();
+        let alike = before.allow_both == after.allow_both;
+        let changed = bases
+            .into_iter()
+            .filter(|&base| !alike || of_key(before, base) != of_key(after, base));
+        let losses = changed.map(|base| {
+            let p_key = PKey(base);
+            (p_key, PartitionLoss::between(fabric, p_key, before, after))
+        });
+        losses.filter(|(_, loss)| !loss.is_none()).collect()
+    }
+
+    /// Whether no port loses a partner.
+    pub fn is_none(&self) -> bool {
+        self.ports == 0
+    }
+}
+
+impl fmt::Display for PartitionLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ports = count(self.ports, "port", "ports");
+        let pairs = count(self.pairs, "pair", "pairs");
+        write!(f, "{ports} cut off from others in it ({pairs})")?;
+        if self.isolated > 0 {
+            let isolated = match self.isolated == self.ports {
+                true => "all".to_owned(),
+                false => self.isolated.to_string(),
+            };
+            write!(
+                f,
+                ", {isolated} of them from every host but the subnet manager's"
+            )?;
+        }
+        write!(f, ": {}", self.names.join(", "))?;
+        match self.ports - self.names.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// The standing of a port in a partition.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Standing {
+    None,
+    Limited,
+    Full,
+}
+
+/// The standing of a port before and after a change.
+type Move = (Standing, Standing);
+
+impl Standing {
+    /// The standing by the keys of one partition; a port with the keys of both memberships talks as
+    /// a full member.
+    fn of(wanted: &Wanted) -> Standing {
+        let keys = wanted.keys.iter();
+        let standings = keys.map(|key| match key.is_full() {
+            true => Standing::Full,
+            false => Standing::Limited,
+        });
+        standings.max().unwrap_or(Standing::None)
+    }
+
+    fn talks_with(self, other: Standing) -> bool {
+        self.min(other) != Standing::None && self.max(other) == Standing::Full
+    }
+}
+
+fn is_lost(one: Move, other: Move) -> bool {
+    one.0.talks_with(other.0) && !one.1.talks_with(other.1)
+}
+
+fn lost_pairs(counts: &BTreeMap<Move, u64>) -> u64 {
+    let mut twice = 0;
+    for (&one, &ones) in counts {
+        let others = counts.iter().filter(|&(&other, _)| is_lost(one, other));
+        twice += others
+            .map(|(&other, &others)| ones * (others - u64::from(one == other)))
+            .sum::<u64>();
+    }
+    twice / 2
+}
+
+/// The end ports of a fabric, and their virtual ports behind them.
+struct Ends<'a> {
+    fabric: &'a Fabric,
+    ports: EndPorts,
+    vports: EndPorts,
+    /// GUIDs of the virtual ports.
+    guids: Vec<Guid>,
+}
+
+impl<'a> Ends<'a> {
+    fn of(fabric: &'a Fabric) -> Ends<'a> {
+        let ports = fabric.end_ports().map(|(at, _)| at).collect();
+        let vports = fabric.end_ports().flat_map(|(at, port)| {
+            let vports = port.vports.iter().flat_map(|vports| vports.vports.values());
+            let vports = vports.filter(|vport| vport.is_usable() && vport.guid() != port.guid);
+            vports.map(move |vport| (at, vport.guid()))
+        });
+        let vports: Vec<(PortRef, Guid)> = vports.collect();
+        Ends {
+            fabric,
+            ports: EndPorts::of(fabric, ports),
+            guids: vports.iter().map(|&(_, guid)| guid).collect(),
+            vports: EndPorts::of_vports(vports),
+        }
+    }
+
+    /// The keys of each port by the rules that `counts` chooses.
+    fn members(&self, partitions: &Partitions, counts: impl Fn(&Rule) -> bool) -> Vec<Wanted> {
+        let partitions = with_rules(partitions, counts);
+        let mut wanted = self.ports.members(&partitions);
+        wanted.extend(self.vports.members(&partitions));
+        wanted
+    }
+
+    fn at(&self, index: usize) -> PortRef {
+        let ports = self.ports.list();
+        match index.checked_sub(ports.len()) {
+            None => ports[index],
+            Some(vport) => self.vports.list()[vport],
+        }
+    }
+
+    /// The items of ports that are no switch's, with their indices.
+    fn hosts<'b, T>(&'b self, all: &'b [T]) -> impl Iterator<Item = (usize, &'b T)> {
+        let ats = self.ports.list().iter().chain(self.vports.list());
+        let hosts = ats
+            .zip(all)
+            .enumerate()
+            .filter(|(_, (at, _))| self.fabric.node(at.node).kind() != NodeType::Switch);
+        hosts.map(|(index, (_, item))| (index, item))
+    }
+
+    /// How many of these ports can talk with no other host by `partitions`; the subnet manager's
+    /// own port does not count as one.
+    fn isolated(&self, losing: &[usize], partitions: &Partitions) -> usize {
+        if losing.is_empty() {
+            return 0;
+        }
+        let wanted = self.members(partitions, |_| true);
+        let mut members: BTreeMap<u16, [usize; 2]> = BTreeMap::new();
+        let is_own = |index: usize| Some(self.at(index)) == self.fabric.local;
+        for (_, wanted) in self.hosts(&wanted).filter(|&(index, _)| !is_own(index)) {
+            for key in &wanted.keys {
+                members.entry(key.base()).or_default()[usize::from(key.is_full())] += 1;
+            }
+        }
+        let is_alone = |&&index: &&usize| {
+            let own = usize::from(!is_own(index));
+            !wanted[index].keys.iter().any(|key| {
+                let [limited, full] = members.get(&key.base()).copied().unwrap_or_default();
+                match key.is_full() {
+                    true => limited + full > own,
+                    false => full > 0,
+                }
+            })
+        };
+        losing.iter().filter(is_alone).count()
+    }
+
+    fn name(&self, index: usize) -> String {
+        let at = self.at(index);
+        let port = format!("{} port {}", self.fabric.node(at.node).name(), at.port);
+        match index.checked_sub(self.ports.list().len()) {
+            None => port,
+            Some(vport) => format!("{port} vport {}", self.guids[vport]),
+        }
+    }
+}

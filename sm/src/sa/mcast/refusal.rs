@@ -1,0 +1,205 @@
+//! Why a join is refused, in numbers.
+
+use std::fmt;
+
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::{Mtu, PKey};
+use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, Rate};
+
+use super::{GroupRegistry, MemberPort, MulticastGroup, join, mgid, realize};
+use crate::config::Partitions;
+
+/// Why the join of a port is refused, as far as the port and its group are the cause and not the
+/// form of the request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JoinRefusal {
+    /// The link is slower than the group.
+    Rate {
+        /// The rate of the link.
+        port: Rate,
+        /// The rate of the group.
+        group: Rate,
+        /// The P_Key of the group.
+        p_key: PKey,
+    },
+    /// The link carries no packets as large as the group's.
+    Mtu {
+        /// The MTU of the link.
+        port: Mtu,
+        /// The MTU of the group.
+        group: Mtu,
+        /// The P_Key of the group.
+        p_key: PKey,
+    },
+    /// The port holds no key of the group's partition.
+    NotInPartition {
+        /// The P_Key of the group.
+        p_key: PKey,
+    },
+    /// The request asks for another value than the group has.
+    Differs {
+        /// The component of MCMemberRecord.
+        component: &'static str,
+        /// The value in the request.
+        asked: u64,
+        /// The value of the group.
+        has: u64,
+        /// The P_Key of the group.
+        p_key: PKey,
+    },
+    /// There is no such group, and the request has not all components to create it.
+    NoGroup {
+        /// The P_Key in the MGID of IP over InfiniBand, or in the request.
+        p_key: Option<PKey>,
+    },
+}
+
+impl JoinRefusal {
+    /// The P_Key of the group, as far as it is known.
+    pub fn p_key(&self) -> Option<PKey> {
+        match *self {
+            JoinRefusal::Rate { p_key, .. }
+            | JoinRefusal::Mtu { p_key, .. }
+            | JoinRefusal::NotInPartition { p_key }
+            | JoinRefusal::Differs { p_key, .. } => Some(p_key),
+            JoinRefusal::NoGroup { p_key } => p_key,
+        }
+    }
+
+    /// What the operator can do.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            JoinRefusal::Rate { .. } => {
+                "give the partition a lower `rate` (partitions.conf, `rsmctl partition configure`), or see why the link is slow"
+            }
+            JoinRefusal::Mtu { .. } => {
+                "give the partition a smaller `mtu` (partitions.conf, `rsmctl partition configure`)"
+            }
+            JoinRefusal::NotInPartition { .. } => {
+                "make the port a member (partitions.conf, `rsmctl partition add`), or take the interface off the host"
+            }
+            JoinRefusal::Differs { .. } => {
+                "set the same value at the host and for the partition, or `sa.validate_joins = false`"
+            }
+            JoinRefusal::NoGroup { .. } => {
+                "give the partition `ipoib` (partitions.conf, `rsmctl partition configure --ipoib`), or take the interface off \
+                 the host"
+            }
+        }
+    }
+}
+
+impl fmt::Display for JoinRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            JoinRefusal::Rate { port, group, .. } => write!(
+                f,
+                "the rate of its link is {port} (code {}), and the group needs at least {group} (code {})",
+                port.0, group.0
+            ),
+            JoinRefusal::Mtu { port, group, .. } => write!(
+                f,
+                "the MTU of its link is {} bytes (code {}), and the group needs at least {} (code {})",
+                port.bytes().unwrap_or_default(),
+                port.code(),
+                group.bytes().unwrap_or_default(),
+                group.code()
+            ),
+            JoinRefusal::NotInPartition { p_key } => {
+                write!(f, "the port holds no key of the partition {}", PKey(p_key.base()))
+            }
+            JoinRefusal::Differs {
+                component,
+                asked,
+                has,
+                ..
+            } => write!(f, "the request has {component} {asked:#x}, and the group {has:#x}"),
+            JoinRefusal::NoGroup { .. } => f.write_str(
+                "there is no such group, and the request does not have all components to create one",
+            ),
+        }
+    }
+}
+
+/// A group by its MGID, and its partition by name and P_Key.
+pub fn described(mgid: Gid, p_key: Option<PKey>, partitions: &Partitions) -> String {
+    let partition = p_key.map(|p_key| {
+        let key = PKey(p_key.base());
+        match partitions.find(p_key) {
+            Some(found) if found.name != key.to_string() => {
+                format!("partition `{}`, {key}", found.name)
+            }
+            _ => format!("partition {key}"),
+        }
+    });
+    let partition = partition.map_or_else(String::new, |partition| format!(" ({partition})"));
+    match mgid::ip_partition(mgid) {
+        Some(_) if mgid::broadcast_of(mgid).is_none() => {
+            format!("the broadcast group of IP over InfiniBand {mgid}{partition}")
+        }
+        Some(_) => format!("the IP multicast group {mgid}{partition}"),
+        None => format!("the multicast group {mgid}{partition}"),
+    }
+}
+
+impl GroupRegistry {
+    /// Why [`GroupRegistry::join`] refuses this request of `port` for itself; `None` if the request
+    /// is wrong whatever the port and the group.
+    pub fn refusal(
+        &self,
+        record: &McMemberRecord,
+        mask: ComponentMask,
+        port: &MemberPort<'_>,
+    ) -> Option<JoinRefusal> {
+        match self.groups.get(&record.mgid()) {
+            Some(group) => of_group(group, record, self.validated(mask), port),
+            None => {
+                let of_mgid = mgid::ip_partition(record.mgid());
+                let asked = mask.contains(McMemberRecord::P_KEY).then(|| record.p_key());
+                let p_key = of_mgid.or(asked);
+                let is_meant = mgid::is_valid(record.mgid()) && !mask.contains(join::TO_CREATE);
+                is_meant.then_some(JoinRefusal::NoGroup { p_key })
+            }
+        }
+    }
+}
+
+fn of_group(
+    group: &MulticastGroup,
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    port: &MemberPort<'_>,
+) -> Option<JoinRefusal> {
+    let parameters = &group.parameters;
+    let p_key = parameters.p_key;
+    if !port.is_in(p_key) {
+        return Some(JoinRefusal::NotInPartition { p_key });
+    }
+    if !realize::can_carry(port, parameters) {
+        let slow = port.rate.tenth_gbps() < parameters.rate.tenth_gbps();
+        return Some(match slow {
+            true => JoinRefusal::Rate {
+                port: port.rate,
+                group: parameters.rate,
+                p_key,
+            },
+            false => JoinRefusal::Mtu {
+                port: port.mtu,
+                group: parameters.mtu,
+                p_key,
+            },
+        });
+    }
+    let mismatch = join::mismatch(record, mask.without(McMemberRecord::MLID), group)?;
+    let join::Mismatch {
+        component,
+        asked,
+        has,
+    } = mismatch;
+    Some(JoinRefusal::Differs {
+        component,
+        asked,
+        has,
+        p_key,
+    })
+}

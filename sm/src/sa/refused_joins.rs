@@ -1,0 +1,156 @@
+//! Joins of multicast groups that were refused, for findings: the host only sees a status, and its
+//! IP over InfiniBand stays down without a word.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::ids::Gid;
+
+use super::directory::Directory;
+use super::mcast::{JoinRefusal, described};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+
+/// How long a refusal counts after the last request: hosts repeat the join of a broadcast group at
+/// least every 16 s.
+const KEPT_FOR: Duration = Duration::from_secs(300);
+
+/// Shortest time between two lists of findings: each new one is a line of the log and an event.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Most refusals kept of all ports: a megabyte at most. Others are left out until one of them ends.
+const MAX_REFUSALS: usize = 4096;
+
+/// Most refusals kept of one port, so that no host takes the places of others.
+const MAX_PER_PORT: usize = 8;
+
+/// Refusals with findings of their own; the rest share one.
+const FINDINGS: usize = 64;
+
+/// Ports whose joins were refused, with the groups.
+#[derive(Default, Debug)]
+pub(super) struct RefusedJoins {
+    refusals: BTreeMap<(Guid, Gid), Refusal>,
+    /// They differ from those of the last list of findings.
+    has_changed: bool,
+    /// When [`RefusedJoins::poll`] last returned a list.
+    listed: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Refusal {
+    why: JoinRefusal,
+    /// When it ends without another request.
+    until: Time,
+}
+
+impl RefusedJoins {
+    /// The port with this GUID was refused in a group.
+    pub(super) fn note(&mut self, port: Guid, mgid: Gid, why: JoinRefusal, now: Time) {
+        let of_port = (port, Gid(0))..=(port, Gid(u128::MAX));
+        let is_full = self.refusals.len() >= MAX_REFUSALS
+            || self.refusals.range(of_port).count() >= MAX_PER_PORT;
+        let until = now + KEPT_FOR;
+        match self.refusals.entry((port, mgid)) {
+            Entry::Occupied(mut known) => {
+                self.has_changed |= known.get().why != why;
+                known.insert(Refusal { why, until });
+            }
+            Entry::Vacant(place) if !is_full => {
+                place.insert(Refusal { why, until });
+                self.has_changed = true;
+            }
+            Entry::Vacant(_) => {}
+        }
+    }
+
+    /// The port with this GUID has joined a group, or left it.
+    pub(super) fn end(&mut self, port: Guid, mgid: Gid) {
+        self.has_changed |= self.refusals.remove(&(port, mgid)).is_some();
+    }
+
+    /// Keeps the refusals of ports in `directory`.
+    pub(super) fn ports_changed(&mut self, directory: &Directory) {
+        self.retain(|port, _| directory.by_guid(port).is_some());
+    }
+
+    /// Ends the refusals whose time has come.
+    pub(super) fn handle_deadline(&mut self, now: Time) {
+        self.retain(|_, refusal| refusal.until > now);
+    }
+
+    /// Ends all refusals.
+    pub(super) fn clear(&mut self) {
+        self.retain(|_, _| false);
+    }
+
+    fn retain(&mut self, keeps: impl Fn(Guid, &Refusal) -> bool) {
+        let before = self.refusals.len();
+        self.refusals
+            .retain(|&(port, _), refusal| keeps(port, refusal));
+        self.has_changed |= self.refusals.len() != before;
+    }
+
+    /// The next time for [`RefusedJoins::handle_deadline`] or [`RefusedJoins::poll`].
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        let list = self.has_changed.then(|| self.next_list());
+        let ends = self.refusals.values().map(|refusal| refusal.until).min();
+        [list, ends].into_iter().flatten().min()
+    }
+
+    fn next_list(&self) -> Time {
+        self.listed.map_or(Time::ZERO, |listed| listed + PAUSE)
+    }
+
+    /// The findings, if they may differ from those of the last call; without a directory there are
+    /// none.
+    pub(super) fn poll(
+        &mut self,
+        directory: Option<&Directory>,
+        now: Time,
+    ) -> Option<Vec<Finding>> {
+        if !self.has_changed || now < self.next_list() {
+            return None;
+        }
+        (self.has_changed, self.listed) = (false, Some(now));
+        let mut findings: Vec<Finding> = directory
+            .map(|directory| {
+                let refusals = self.refusals.iter().take(FINDINGS);
+                let findings = refusals
+                    .map(|(&(port, mgid), refusal)| finding(directory, port, mgid, &refusal.why));
+                findings.flatten().collect()
+            })
+            .unwrap_or_default();
+        let more = self.refusals.len().saturating_sub(FINDINGS);
+        if more > 0 && directory.is_some() {
+            let text = format!(
+                "{more} more joins of multicast groups are refused: mend those that are named, and see again"
+            );
+            let kind = FindingKind::JoinRefused;
+            findings.push(Finding::new(kind, Subject::Subnet, Severity::Warning, text));
+        }
+        Some(findings)
+    }
+}
+
+/// `None` where the port is not in the directory any more.
+fn finding(directory: &Directory, port: Guid, mgid: Gid, why: &JoinRefusal) -> Option<Finding> {
+    let end = directory.end(directory.by_guid(port)?);
+    let fabric = &directory.fabric;
+    let node = fabric.node(end.at.node).name();
+    let group = described(mgid, why.p_key(), &directory.plan.policy.partitions);
+    let text = format!(
+        "{node} port {}: its join of {group} is refused: {why}; it gets no packets of that group, so IP over InfiniBand stays \
+         down there if the group is its broadcast group; {}",
+        end.at.port,
+        why.remedy()
+    );
+    Some(Finding::new(
+        FindingKind::JoinRefused,
+        Subject::Port(fabric.key(end.at)),
+        Severity::Warning,
+        text,
+    ))
+}
