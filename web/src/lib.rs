@@ -12,6 +12,7 @@ mod guard;
 pub mod limits;
 mod metrics;
 mod page;
+mod places;
 mod reply;
 mod server;
 mod shown;

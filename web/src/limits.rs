@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-/// Open connections, if the process may open enough files. A browser opens up to six, a scraper
-/// one.
+/// Open connections. A browser opens up to six, a scraper one.
 pub const MAX_CONNECTIONS: usize = 256;
+
+/// Open connections of one client, by its address: ten browsers behind one proxy, and a client that
+/// opens connections and sends nothing leaves three quarters to the others.
+pub const MAX_CONNECTIONS_PER_CLIENT: usize = MAX_CONNECTIONS / 4;
 
 /// The head of a request in bytes, its buffer included: a browser sends below 2 KiB.
 pub const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -23,8 +26,8 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// ten seconds.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Clients that follow changes at the same time; each costs a task.
-pub const MAX_FOLLOWERS: usize = 64;
+/// Clients that follow changes at the same time, more than one client's share; each costs a task.
+pub const MAX_FOLLOWERS: usize = 2 * MAX_CONNECTIONS_PER_CLIENT;
 
 /// The least time between two messages to a client that follows changes: the page reads anew after
 /// each.

@@ -15,17 +15,18 @@ use rsm_api::access::tls::ServerTls;
 use rsm_api::{Backend, CountersQueries, Reader, Subnet};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::Service as _;
 
 use crate::connection::Impatient;
 use crate::graph::GraphCache;
 use crate::limits::{
-    ANSWER_TIMEOUT, HANDSHAKE_TIMEOUT, HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_FOLLOWERS,
-    MAX_HEAD_BYTES, MAX_HEADERS, MAX_PORT_SCRAPES, SHUTDOWN_GRACE,
+    ANSWER_TIMEOUT, HANDSHAKE_TIMEOUT, HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_CLIENT,
+    MAX_FOLLOWERS, MAX_HEAD_BYTES, MAX_HEADERS, MAX_PORT_SCRAPES, SHUTDOWN_GRACE,
 };
 use crate::metrics::{Counted, Exporter, Shard};
+use crate::places::{Place, Places};
 use crate::reply::{self, Reply};
 use crate::shown::{Shown, ShownTexts};
 use crate::ufm::{self, Ufm, UfmSettings};
@@ -50,7 +51,6 @@ pub struct ServeError {
 pub struct HttpServer {
     address: SocketAddr,
     listener: TcpListener,
-    connections: usize,
     names: Vec<String>,
     tls: Option<Arc<ServerTls>>,
     ufm: Option<UfmSettings>,
@@ -91,7 +91,6 @@ impl HttpServer {
         Ok(HttpServer {
             address: listener.local_addr().map_err(failed)?,
             listener,
-            connections: MAX_CONNECTIONS,
             names: names.iter().map(|name| name.to_ascii_lowercase()).collect(),
             tls: None,
             ufm: None,
@@ -112,16 +111,6 @@ impl HttpServer {
     pub fn with_ufm(self, ufm: UfmSettings) -> HttpServer {
         HttpServer {
             ufm: Some(ufm),
-            ..self
-        }
-    }
-
-    /// Sets the limit of open connections; the server closes connections beyond it. The default is
-    /// [`MAX_CONNECTIONS`].
-    #[must_use]
-    pub fn with_connections(self, connections: usize) -> HttpServer {
-        HttpServer {
-            connections: connections.min(Semaphore::MAX_PERMITS),
             ..self
         }
     }
@@ -158,7 +147,7 @@ impl HttpServer {
             tls: self.tls,
             ufm,
         });
-        let places = Arc::new(Semaphore::new(self.connections));
+        let places = Places::new(MAX_CONNECTIONS, MAX_CONNECTIONS_PER_CLIENT);
         let mut open = JoinSet::new();
         tokio::pin!(shutdown);
         loop {
@@ -169,8 +158,8 @@ impl HttpServer {
             };
             match accepted {
                 Ok((stream, address)) => {
-                    // Beyond the limit the connection closes at once.
-                    if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+                    // Beyond the limits the connection closes at once.
+                    if let Some(place) = places.take(address.ip()) {
                         let host = Arc::clone(&host);
                         open.spawn(accept((stream, address), host, stopping.clone(), place));
                     }
@@ -245,7 +234,7 @@ async fn accept(
     (stream, address): (TcpStream, SocketAddr),
     host: Arc<Host>,
     stopping: watch::Receiver<bool>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 ) {
     // A stream for which this fails works, only slower.
     let _ = stream.set_nodelay(true);

@@ -22,7 +22,7 @@ use crate::health::SlowLinks;
 use crate::overlay::Overlay;
 use crate::plan::{Plan, RefusedPlan};
 use crate::sweep::fault;
-use crate::sweep::inventory::PortKey;
+use crate::sweep::inventory::{InventoryPort, PortKey};
 
 /// The subnet and its manager at one moment.
 #[derive(Clone, Debug)]
@@ -257,16 +257,19 @@ impl Snapshot {
 
 /// The finding about the port of this subnet manager.
 fn own_port(core: &Core) -> Option<Finding> {
-    let what = match (core.port_up, core.port_retrained) {
+    let local = core.inventory.local?;
+    let state = core.inventory.port(local).and_then(InventoryPort::state);
+    let is_up = core.port_up && state != Some(PortState::Down);
+    let what = match (is_up, core.port_retrained) {
         (false, _) => {
-            "is down: the subnet keeps its routes, and no fault in it is dealt with; check the cable and the switch at its other end"
+            "is down: the subnet keeps its routes, and no fault in it is dealt with; rsm goes on by itself when the link is up; \
+             check the cable and the switch at its other end"
         }
         (true, true) => {
             "fell back to Init: nothing reaches this host, and the switch at its other end may have lost its tables; it is read again"
         }
         (true, false) => return None,
     };
-    let local = core.inventory.local?;
     let text = format!(
         "port {} of this subnet manager, at {}, {what}",
         local.port,

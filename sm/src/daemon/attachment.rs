@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::trace::{PcapngWriter, Trace, Traced};
-use rsm_mad::transport::umad::{self, UmadSelector, UmadTransport};
+use rsm_mad::transport::umad::{self, UmadError, UmadSelector, UmadTransport};
 use rsm_mad::transport::{
     Datagram, IsSmError, LocalPort, PerformancePort, SaPort, SendError, Sinks, Transport,
 };
@@ -220,10 +220,7 @@ pub(super) fn open(
                 Presence::Manager => umad::open(&selector, sinks),
                 Presence::Observer => umad::observe(&selector, sinks),
             };
-            let port = port.with_context(|| match selector.guid {
-                Some(_) => "the port of sm.guid",
-                None => "the port of --fabric",
-            })?;
+            let port = port.map_err(|error| explain(error, &selector))?;
             warn_of_another_port(guid, &port.local_port());
             (Attachment::Umad(port), None)
         }
@@ -249,6 +246,21 @@ pub(super) fn open(
         None => Line::Plain(port),
     };
     Ok((line, simulated))
+}
+
+/// Adds what an operator can do, and which option chose the port.
+fn explain(error: UmadError, selector: &UmadSelector) -> anyhow::Error {
+    let context = match (&error, selector.guid) {
+        (UmadError::NoAdapter | UmadError::Library(_), _) => {
+            "no hardware to manage (without any: --fabric sim:superpod:su=1)"
+        }
+        (UmadError::NoLink { .. }, _) => {
+            "no port to manage the subnet through: name one with --fabric umad:CA:PORT or sm.guid"
+        }
+        (_, Some(_)) => "the port of sm.guid",
+        (_, None) => "the port of --fabric",
+    };
+    anyhow::Error::new(error).context(context)
 }
 
 /// Warns where `--fabric` names an adapter that has not the port of `sm.guid`.

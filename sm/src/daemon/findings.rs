@@ -30,6 +30,8 @@ pub(super) enum Part {
     Trace,
     /// Reading the configuration again.
     Configuration,
+    /// The socket of `rsmctl`.
+    Socket,
     /// Files of roles, certificates and keys of tokens.
     Access,
     /// The audit log.
@@ -54,6 +56,7 @@ impl Part {
             Part::Dumps => "writing dumps",
             Part::Trace => "the trace",
             Part::Configuration => "the configuration",
+            Part::Socket => "the socket of rsmctl",
             Part::Access => "access by files",
             Part::Audit => "the audit log",
             Part::GpuHosts => "every GPU host",

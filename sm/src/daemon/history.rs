@@ -1,7 +1,7 @@
 //! The thread that writes the history, and the answers from it.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -42,14 +42,14 @@ const READERS: usize = 2;
 /// The history, and the thread that writes it.
 pub(super) struct History {
     recorder: Recorder,
-    segments: Segments,
+    segments: Arc<OnceLock<Segments>>,
     thread: std::thread::JoinHandle<()>,
 }
 
 impl History {
     /// Opens the history in `state_dir`; `share` takes events for the managers that share the store.
-    /// `None` where it cannot be used: a finding says why, and
-    /// rsm works without it.
+    /// Where it cannot be opened a finding says why, events wait in memory, and the thread opens it
+    /// once it can.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -60,39 +60,48 @@ impl History {
         disk: Disk,
         findings: DaemonFindings,
         share: Option<HistorySink>,
-    ) -> anyhow::Result<Option<History>> {
+    ) -> anyhow::Result<History> {
         let bounds = Bounds {
             days: config.history.days,
             bytes: u64::from(config.history.max_mb) << 20,
         };
-        let archive = match Archive::open(state_dir, disk, bounds) {
-            Ok(archive) => archive,
+        let folder = Folder {
+            state_dir: state_dir.to_owned(),
+            disk,
+            bounds,
+        };
+        let segments = Arc::new(OnceLock::new());
+        let recorder = Recorder::default();
+        let opened = match folder.open() {
+            Ok(archive) => {
+                segments.get_or_init(|| archive.segments());
+                Some(archive)
+            }
             Err(error) => {
                 findings.fail(Part::History, unusable(&error));
-                return Ok(None);
+                None
             }
-        };
-        let segments = archive.segments();
-        let recorder = Recorder::default();
-        let writer = Writer {
-            archive,
-            recorder: recorder.clone(),
-            clock,
-            findings,
-            last: None,
-            share,
-            unshared: Vec::new(),
-            shared_at: None,
         };
         let thread = std::thread::Builder::new()
             .name("history".to_owned())
-            .spawn(move || writer.run())
+            .spawn({
+                let (recorder, segments) = (recorder.clone(), segments.clone());
+                move || {
+                    let opened = opened.or_else(|| folder.wait(&recorder, &findings));
+                    let Some(archive) = opened else {
+                        tracing::error!("the events of this run are not in the history");
+                        return;
+                    };
+                    segments.get_or_init(|| archive.segments());
+                    Writer::new(archive, recorder, clock, findings, share).run();
+                }
+            })
             .context("cannot start the thread of the history")?;
-        Ok(Some(History {
+        Ok(History {
             recorder,
             segments,
             thread,
-        }))
+        })
     }
 
     /// Takes events for the history.
@@ -118,10 +127,35 @@ impl History {
     }
 }
 
+/// The place of the history.
+struct Folder {
+    state_dir: PathBuf,
+    disk: Disk,
+    bounds: Bounds,
+}
+
+impl Folder {
+    fn open(&self) -> Result<Archive, StoreError> {
+        Archive::open(&self.state_dir, self.disk.clone(), self.bounds)
+    }
+
+    /// Tries to open the history until it succeeds; `None` if the recorder is closed before.
+    fn wait(&self, recorder: &Recorder, findings: &DaemonFindings) -> Option<Archive> {
+        loop {
+            let is_closed = recorder.pause(AGAIN);
+            match self.open() {
+                Ok(archive) => return Some(archive),
+                Err(_) if is_closed => return None,
+                Err(error) => findings.fail(Part::History, unusable(&error)),
+            }
+        }
+    }
+}
+
 fn unusable(error: &StoreError) -> String {
     format!(
-        "no history is kept ({error}: {}): events and convergences of this run end with it, traffic goes on; make the \
-         folder usable and start rsm again",
+        "the history cannot be opened ({error}: {}): it answers no question, events wait in memory, and the latest are lost \
+         once it is full; traffic goes on; make the folder usable",
         cause(error)
     )
 }
@@ -153,6 +187,25 @@ struct Writer {
 }
 
 impl Writer {
+    fn new(
+        archive: Archive,
+        recorder: Recorder,
+        clock: Clock,
+        findings: DaemonFindings,
+        share: Option<HistorySink>,
+    ) -> Writer {
+        Writer {
+            archive,
+            recorder,
+            clock,
+            findings,
+            last: None,
+            share,
+            unshared: Vec::new(),
+            shared_at: None,
+        }
+    }
+
     fn run(mut self) {
         while let Some(batch) = self
             .recorder
@@ -240,7 +293,8 @@ impl Writer {
 /// Answers questions from the history.
 pub(super) struct HistoryReader {
     recorder: Recorder,
-    segments: Segments,
+    /// Empty until the history is open.
+    segments: Arc<OnceLock<Segments>>,
     places: Semaphore,
 }
 
@@ -254,8 +308,12 @@ impl HistoryReader {
         let _place = self.places.acquire().await;
         let (recorder, segments) = (self.recorder.clone(), self.segments.clone());
         let done = tokio::task::spawn_blocking(move || {
+            let Some(segments) = segments.get() else {
+                let reason = "its folder cannot be used yet; `rsmctl findings` says why".to_owned();
+                return Err(HistoryError::Unreadable { reason });
+            };
             recorder.settle(SETTLE);
-            work(&segments)
+            work(segments)
         });
         done.await.map_err(|error| unread(error.to_string()))?
     }

@@ -233,7 +233,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         // Ends with the runtime.
         tokio::spawn(access.clone().watch_certificate());
         let http = http::serve(&options.config, &access, &backend).await?;
-        Some((serve(&options, &access, backend).await?, http))
+        Some((serve(&options, &access, backend, &findings).await?, http))
     };
     let recorder = history.as_ref().map(History::recorder);
     keeper.attach(gpu_hosts_kept.as_ref(), recorder.as_ref());
@@ -305,12 +305,10 @@ fn open_history(
     let config = &options.config;
     let (disk, findings) = (Disk::new(), findings.clone());
     let history = History::start(dir, config, clock, disk, findings, share)?;
-    if let Some(history) = &history {
-        let now = crate::publish::UnixClock::unix_ms(&clock, clock.now());
-        let started = history::started(now, options.fabric.to_string());
-        history.recorder().put(vec![started], None);
-    }
-    Ok(history)
+    let now = crate::publish::UnixClock::unix_ms(&clock, clock.now());
+    let started = history::started(now, options.fabric.to_string());
+    history.recorder().put(vec![started], None);
+    Ok(Some(history))
 }
 
 /// Delivers the datagrams of a transport to the core.

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::DaemonOptions;
 use super::access::Access;
+use super::findings::{DaemonFindings, Part};
 
 /// A running server.
 pub(super) struct Serving {
@@ -23,10 +24,17 @@ pub(super) async fn serve(
     options: &DaemonOptions,
     access: &Access,
     backend: Backend,
+    findings: &DaemonFindings,
 ) -> anyhow::Result<Serving> {
     let api = &options.config.api;
     let listen = Listen {
-        socket: Some(socket(options)?),
+        socket: socket(options).map_or_else(
+            |folders| {
+                findings.fail(Part::Socket, nowhere(&folders));
+                None
+            },
+            Some,
+        ),
         tcp: api.listen,
         insecure_admin: api.insecure_admin,
         tls: access.tls(),
@@ -99,29 +107,32 @@ fn listeners(server: &Server) -> String {
 }
 
 /// The configured socket, else one in the first of `rsmctl`'s folders that this process may write
-/// to.
-fn socket(options: &DaemonOptions) -> anyhow::Result<PathBuf> {
+/// to; without any, the folders that it tried.
+fn socket(options: &DaemonOptions) -> Result<PathBuf, Vec<PathBuf>> {
     if let Some(path) = &options.config.api.socket {
         return Ok(path.clone());
     }
-    let directories = match &options.socket_dir {
+    let folders = match &options.socket_dir {
         Some(dir) => vec![dir.clone()],
         None => rsm_api::client::socket_directories(|name| std::env::var_os(name)),
     };
-    directories
+    match folders.iter().find(|dir| is_writable(dir)) {
+        Some(dir) => Ok(dir.join(rsm_api::client::SOCKET_NAME)),
+        None => Err(folders),
+    }
+}
+
+/// The finding's text where no folder takes the socket.
+fn nowhere(folders: &[PathBuf]) -> String {
+    let named: Vec<String> = folders
         .iter()
-        .find(|dir| is_writable(dir))
-        .map(|dir| dir.join(rsm_api::client::SOCKET_NAME))
-        .with_context(|| {
-            let named: Vec<String> = directories
-                .iter()
-                .map(|directory| directory.display().to_string())
-                .collect();
-            format!(
-                "no folder for the socket can be written to, of {}; name a socket with --socket",
-                named.join(", ")
-            )
-        })
+        .map(|dir| dir.display().to_string())
+        .collect();
+    format!(
+        "no folder for the socket of rsmctl can be written to, of {}: rsmctl reaches rsm over TCP only, the fabric is managed; \
+         make one of them writable or name a socket with --socket, and start rsm again",
+        named.join(", ")
+    )
 }
 
 /// Whether this process can create files in `dir`. Creates `dir` if it is absent.

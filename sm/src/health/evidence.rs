@@ -71,7 +71,7 @@ impl Symptom {
         }
     }
 
-    /// In words, as a number stands before them.
+    /// In words, in the plural.
     pub const fn name(self) -> &'static str {
         match self {
             Symptom::SymbolErrors => "symbol errors",

@@ -257,15 +257,13 @@ impl Health {
             }
             bits |= 1 << symptom as u32;
             worst = worst.max(excess);
-            let more = if symptom == Symptom::Reports {
-                "or more "
-            } else {
-                ""
-            };
-            words.push(format!(
-                "{rate:.0} {more}{} in an hour, the limit is {limit}",
-                symptom.name()
-            ));
+            let name = symptom.name();
+            words.push(match symptom {
+                Symptom::Reports => {
+                    format!("{rate:.0} or more {name} in an hour, the limit is {limit}")
+                }
+                _ => format!("{name} at a rate of {rate:.0} an hour, the limit is {limit}"),
+            });
         }
         (bits, worst, words.join("; "))
     }
@@ -351,7 +349,10 @@ mod tests {
         assert!(!health.count(symbols(119.0, 50), at(0)));
         assert!(health.count(symbols(121.0, 51), at(10)));
         let text = health.ill().next().unwrap().1.to_owned();
-        assert_eq!(text, "121 symbol errors in an hour, the limit is 120");
+        assert_eq!(
+            text,
+            "symbol errors at a rate of 121 an hour, the limit is 120"
+        );
         assert!(!health.count(symbols(130.0, 60), at(100)), "the text stays");
         assert_eq!(health.next_release(), Some(at(700)));
         // The rate stays over the limit for a while; no error is new.

@@ -33,6 +33,8 @@ struct Witness {
     sidecar: Option<Sidecar>,
     /// The newest export that can be read.
     export: Option<(PathBuf, Export)>,
+    /// Exports that cannot be read, with the fault.
+    damaged: Vec<(PathBuf, ExportError)>,
     notes: Vec<String>,
 }
 
@@ -55,7 +57,8 @@ impl Witness {
 
 /// Opens the store, restoring it where it must be.
 pub(super) fn open(disk: &Disk, layout: &Layout) -> Result<Opened, StoreError> {
-    let witness = Witness::read(disk, layout)?;
+    let mut witness = Witness::read(disk, layout)?;
+    witness.set_damaged_aside(disk)?;
     let path = layout.database();
     match disk.read(&layout.unfinished())?.as_deref() {
         None => {}
@@ -105,6 +108,7 @@ impl Witness {
             }
         }
         let mut export: Option<(PathBuf, Export)> = None;
+        let mut damaged = Vec::new();
         for path in [layout.export(), layout.export_before()] {
             let Some(bytes) = disk.read(&path)? else {
                 continue;
@@ -126,21 +130,75 @@ impl Witness {
                     }
                 }
                 Err(ExportError::Schema(found)) => check_schema(found, path)?,
-                Err(error) => {
-                    // Out of the way, so that it never replaces the good one of the two.
-                    let aside = path.with_extension("damaged");
-                    disk.rename(&path, &aside)?;
-                    let (path, aside) = (path.display(), aside.display());
-                    notes.push(format!("{path} {error}: it is kept as {aside}"));
-                }
+                Err(error) => damaged.push((path, error)),
             }
         }
         Ok(Witness {
             sidecar,
             export,
+            damaged,
             notes,
         })
     }
+
+    /// Renames the damaged exports, so that none ever replaces the good one of the two.
+    fn set_damaged_aside(&mut self, disk: &Disk) -> Result<(), StoreError> {
+        for (path, error) in self.damaged.drain(..) {
+            let aside = path.with_extension("damaged");
+            disk.rename(&path, &aside)?;
+            let (path, aside) = (path.display(), aside.display());
+            self.notes
+                .push(format!("{path} {error}: it is kept as {aside}"));
+        }
+        Ok(())
+    }
+}
+
+/// Reads the contents without writing anything: for a directory that cannot be written, where the
+/// database cannot be opened. A commit reaches the export before the journal drops its entries, so
+/// that export and journal together lack no registration.
+///
+/// # Errors
+/// [`StoreError::Schema`] where another version wrote the store; those of the file system.
+pub(super) fn read_unopened(
+    disk: &Disk,
+    layout: &Layout,
+) -> Result<(Persisted, LoadReport), StoreError> {
+    let Witness {
+        sidecar,
+        export,
+        damaged,
+        mut notes,
+    } = Witness::read(disk, layout)?;
+    let damaged = damaged.into_iter();
+    notes.extend(damaged.map(|(path, error)| format!("{} {error}", path.display())));
+    let committed = sidecar.map_or(0, |sidecar| sidecar.sentinel.generation);
+    let Some((path, export)) = export else {
+        let is_fresh = committed == 0 && disk.list(&layout.database())?.is_empty();
+        let report = match is_fresh {
+            true => LoadReport::default(),
+            false => LoadReport::unreadable("it cannot be opened, and has no text copy".to_owned()),
+        };
+        return Ok((Persisted::default(), LoadReport { notes, ..report }));
+    };
+    let mut state = export.state;
+    if let Some(sidecar) = sidecar {
+        state.plan_generation = state.plan_generation.max(sidecar.sentinel.plan_generation);
+    }
+    if export.generation < committed {
+        notes.push(format!(
+            "{} is at generation {}, and {committed} was committed",
+            path.display(),
+            export.generation
+        ));
+    }
+    let report = LoadReport {
+        origin: Origin::Unopened(path),
+        generation: export.generation,
+        quarantined: None,
+        notes,
+    };
+    Ok((state, report))
 }
 
 fn check_schema(found: u16, path: PathBuf) -> Result<(), StoreError> {

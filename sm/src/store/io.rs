@@ -216,10 +216,15 @@ impl Disk {
         })
     }
 
-    /// Copies a directory with its contents; the former contents of `to` are removed.
+    /// Copies a directory with its contents; the former contents of `to` are removed. After an
+    /// error there is no copy: a part of one would fill the disk that was too full for it.
     pub(super) fn copy_dir(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         self.remove_dir(to)?;
         self.run(Operation::Copy, from, || copy_tree(from, to))
+            .inspect_err(|_| {
+                // The next copy removes what stays of this one.
+                let _ = fs::remove_dir_all(to);
+            })
     }
 
     /// Removes a file, durably; none is fine.

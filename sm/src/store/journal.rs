@@ -136,7 +136,9 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
 #[derive(Debug)]
 struct Half {
     path: PathBuf,
-    file: File,
+    /// `None` before the first use: a folder that cannot be written has its entries read all the
+    /// same.
+    file: Option<File>,
     /// Length of its whole entries.
     bytes: u64,
     /// The number of its last entry; 0: none.
@@ -152,11 +154,12 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal in `dir`. Returns the entries in it as well, in their order; those that
-    /// the database has are among them until [`Journal::covered`] drops them.
+    /// Reads the journal in `dir`, and opens its files when there is something to write. Returns
+    /// the entries in their order; those that the database has are among them until
+    /// [`Journal::covered`] drops them.
     ///
     /// # Errors
-    /// The file system's.
+    /// The file system's: a file is there and cannot be read.
     pub fn open(dir: &Path, disk: Disk) -> Result<(Journal, Vec<JournalEntry>), StoreError> {
         let mut entries = Vec::new();
         let mut half = |name: &str| {
@@ -176,26 +179,14 @@ impl Journal {
                     "an entry that was being written when rsm ended is left out"
                 );
             }
-            let file = disk.run(Operation::Write, &path, || {
-                let mut options = OpenOptions::new();
-                let mut file = options
-                    .create(true)
-                    .truncate(false)
-                    .write(true)
-                    .open(&path)?;
-                file.set_len(whole)?;
-                file.seek(SeekFrom::Start(whole))?;
-                Ok(file)
-            })?;
             Ok::<Half, StoreError>(Half {
                 path,
-                file,
+                file: None,
                 bytes: whole,
                 last,
             })
         };
         let halves = [half("journal.0")?, half("journal.1")?];
-        disk.sync(dir)?;
         entries.sort_by_key(|entry| entry.number);
         let current = usize::from(halves[1].last > halves[0].last);
         let journal = Journal {
@@ -217,18 +208,17 @@ impl Journal {
             self.current = other;
         }
         let half = &mut self.halves[self.current];
-        let bytes = half.bytes + entries.len() as u64;
-        let written = self.disk.run(Operation::Write, &half.path, || {
+        let (path, whole) = (half.path.clone(), half.bytes);
+        let bytes = whole + entries.len() as u64;
+        let file = half.open(&self.disk)?;
+        let written = self.disk.run(Operation::Write, &path, || {
             if bytes > FILE_MAX {
                 return Err(io::ErrorKind::FileTooLarge.into());
             }
-            half.file.write_all(entries)
+            file.write_all(entries)
         });
-        let written = written.and_then(|()| {
-            let path = &half.path;
-            self.disk
-                .run(Operation::Sync, path, || half.file.sync_data())
-        });
+        let disk = &self.disk;
+        let written = written.and_then(|()| disk.run(Operation::Sync, &path, || file.sync_data()));
         match written {
             Ok(()) => {
                 (half.bytes, half.last) = (bytes, last);
@@ -236,7 +226,7 @@ impl Journal {
             }
             Err(error) => {
                 // Should this fail too, the next start stops reading where the entry is not whole.
-                let _ = half.cut(half.bytes);
+                let _ = cut(file, whole);
                 Err(error)
             }
         }
@@ -251,8 +241,9 @@ impl Journal {
         for half in &mut self.halves {
             if half.bytes > 0 && half.last <= number {
                 let path = half.path.clone();
-                self.disk.run(Operation::Write, &path, || half.cut(0))?;
-                half.last = 0;
+                let file = half.open(&self.disk)?;
+                self.disk.run(Operation::Write, &path, || cut(file, 0))?;
+                (half.bytes, half.last) = (0, 0);
             }
         }
         Ok(())
@@ -260,12 +251,34 @@ impl Journal {
 }
 
 impl Half {
-    fn cut(&mut self, bytes: u64) -> io::Result<()> {
-        self.file.set_len(bytes)?;
-        self.file.seek(SeekFrom::Start(bytes))?;
-        self.bytes = bytes;
-        Ok(())
+    /// The file, without what is not whole at its end; durable in its folder.
+    fn open(&mut self, disk: &Disk) -> Result<&mut File, StoreError> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let (path, whole) = (&self.path, self.bytes);
+                let file = disk.run(Operation::Write, path, || {
+                    let mut options = OpenOptions::new();
+                    options.create(true).truncate(false).write(true);
+                    let mut file = options.open(path)?;
+                    cut(&mut file, whole)?;
+                    Ok(file)
+                })?;
+                if let Some(folder) = path.parent() {
+                    disk.sync(folder)?;
+                }
+                file
+            }
+        };
+        Ok(self.file.insert(file))
     }
+}
+
+/// Makes `bytes` the end of the file, and the place of the next write.
+fn cut(file: &mut File, bytes: u64) -> io::Result<()> {
+    file.set_len(bytes)?;
+    file.seek(SeekFrom::Start(bytes))?;
+    Ok(())
 }
 
 #[cfg(test)]

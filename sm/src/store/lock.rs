@@ -1,5 +1,5 @@
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use super::StoreError;
@@ -7,40 +7,68 @@ use super::io::{Disk, Operation};
 
 /// Holds a state directory for this process.
 ///
-/// The kernel drops the lock with the process, so a killed daemon leaves nothing to clean up.
+/// The lock is on the directory itself, which needs neither space nor write access. The file
+/// `lock` in it names the process, and is locked as well: versions before this lock looked at
+/// nothing else. The kernel drops both locks with the process, so a killed daemon leaves nothing to
+/// clean up.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    _dir: File,
+    /// `None` where the directory cannot be written and has no such file.
+    _file: Option<File>,
 }
 
 impl Lock {
+    /// Locks `dir`.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] where another process holds it; those of the file system if `dir`
+    /// cannot be opened.
     pub(super) fn take(disk: &Disk, dir: &Path) -> Result<Lock, StoreError> {
         let path = dir.join("lock");
-        let file = disk.run(Operation::Lock, &path, || {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(&path)?;
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Ok(Err(holder(&mut file))),
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-            file.set_len(0)?;
-            // Only for the error message of a second process: a full disk must not keep this one
-            // from running.
-            let _ = writeln!(file, "{}", std::process::id());
-            Ok(Ok(file))
-        })?;
-        match file {
-            Ok(file) => Ok(Lock { _file: file }),
-            Err(holder) => Err(StoreError::Locked {
-                dir: dir.to_owned(),
-                holder,
-            }),
+        let held = || StoreError::Locked {
+            dir: dir.to_owned(),
+            holder: File::open(&path)
+                .ok()
+                .and_then(|mut file| holder(&mut file)),
+        };
+        let folder = disk.run(Operation::Lock, dir, || File::open(dir))?;
+        if !disk.run(Operation::Lock, dir, || try_lock(&folder))? {
+            return Err(held());
         }
+        let Some(mut file) = open(&path) else {
+            return Ok(Lock {
+                _dir: folder,
+                _file: None,
+            });
+        };
+        if !disk.run(Operation::Lock, &path, || try_lock(&file))? {
+            return Err(held());
+        }
+        // Only for the error message of a second process: a full disk must not keep this one from
+        // running.
+        let _ = file.set_len(0);
+        let _ = writeln!(file, "{}", std::process::id());
+        Ok(Lock {
+            _dir: folder,
+            _file: Some(file),
+        })
+    }
+}
+
+/// The lock file, for writing where that is possible.
+fn open(path: &Path) -> Option<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(path).or_else(|_| File::open(path)).ok()
+}
+
+/// Returns whether the lock was free.
+fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
@@ -68,5 +96,28 @@ mod tests {
         }
         drop(first);
         Lock::take(&disk, dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_folder_whose_lock_file_is_gone_stays_locked() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::new();
+        let _first = Lock::take(&disk, dir.path()).unwrap();
+        std::fs::remove_file(dir.path().join("lock")).unwrap();
+        assert!(matches!(
+            Lock::take(&disk, dir.path()),
+            Err(StoreError::Locked { holder: None, .. })
+        ));
+    }
+
+    #[test]
+    fn a_version_that_locks_the_file_alone_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("lock")).unwrap();
+        file.try_lock().unwrap();
+        assert!(matches!(
+            Lock::take(&Disk::new(), dir.path()),
+            Err(StoreError::Locked { .. })
+        ));
     }
 }

@@ -23,6 +23,7 @@ mod epoch;
 mod error;
 pub mod etcd;
 mod export;
+mod folder;
 mod guard;
 pub mod io;
 pub mod journal;
@@ -41,6 +42,7 @@ mod tests;
 pub use checksum::Checksum;
 pub use epoch::{Epoch, Life, SeenEpoch, SharedStore};
 pub use error::StoreError;
+pub use folder::FolderStore;
 pub use memory::MemoryStore;
 pub use records::{
     Bytes, ChangeError, ChangeSet, LidClaim, NAMESPACE_MAX, Namespace, NamespaceError, Persisted,

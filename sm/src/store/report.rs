@@ -17,6 +17,8 @@ pub enum Origin {
     /// This export, because the database had taken only a part of the last commit. The export has
     /// all of it.
     Resumed(PathBuf),
+    /// This export, because the directory cannot be written, and the database not be opened.
+    Unopened(PathBuf),
 }
 
 /// A database that could not be used.
@@ -43,6 +45,14 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
+    /// The report of a store of which nothing can be read.
+    pub(super) fn unreadable(reason: String) -> LoadReport {
+        LoadReport {
+            quarantined: Some(Quarantined { path: None, reason }),
+            ..LoadReport::default()
+        }
+    }
+
     /// Whether committed records may be missing. Damage to another file alone does not mean so: the
     /// database holds, by its own count and digest, all of one commit.
     pub fn may_lack_records(&self) -> bool {
@@ -69,6 +79,12 @@ impl fmt::Display for LoadReport {
             Origin::Resumed(path) => write!(
                 f,
                 "store of generation {}, its last commit completed from {}",
+                self.generation,
+                path.display()
+            )?,
+            Origin::Unopened(path) => write!(
+                f,
+                "store of generation {}, read from {} because its folder cannot be written",
                 self.generation,
                 path.display()
             )?,

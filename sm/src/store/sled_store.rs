@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::codec::{self, SENTINEL_KEY, Sentinel};
 use super::database::{BATCH_RECORDS, Database, OpenFailure, RecordChange};
@@ -41,7 +42,7 @@ pub struct SledStore {
     /// `db.unfinished` is there.
     is_announced: bool,
     closed: bool,
-    _lock: Lock,
+    _lock: Arc<Lock>,
 }
 
 /// A database to write to, and the changes that it needs before those of a commit: some after a
@@ -70,6 +71,15 @@ impl SledStore {
     pub fn open_on(dir: &Path, disk: Disk) -> Result<SledStore, StoreError> {
         disk.create_dir(dir)?;
         let lock = Lock::take(&disk, dir)?;
+        SledStore::open_locked(dir, disk, Arc::new(lock))
+    }
+
+    /// [`open_on`](SledStore::open_on) a directory that this process holds already.
+    pub(super) fn open_locked(
+        dir: &Path,
+        disk: Disk,
+        lock: Arc<Lock>,
+    ) -> Result<SledStore, StoreError> {
         let layout = Layout::new(dir);
         let opened = guard::open(&disk, &layout)?;
         let mut store = SledStore {

@@ -81,7 +81,8 @@ pub enum SweepScope {
         /// Whether to read known forwarding tables back, too.
         audit: bool,
     },
-    /// SwitchInfo of each switch, and queries that got no answer before.
+    /// SwitchInfo of each switch, queries that got no answer before, and the local port while it has
+    /// no cable.
     Light,
     /// The switches given to [`Sweep::add_target`].
     Targets,
@@ -379,6 +380,14 @@ impl Sweep {
         let switches: Vec<Guid> = inventory.switches().map(|(guid, ..)| guid).collect();
         for guid in switches {
             self.ask(Query::Switch(guid));
+        }
+        // Without a cable at the local port no switch reports that one was plugged in.
+        if let Some(local) = inventory.local
+            && inventory
+                .port(local)
+                .is_some_and(|port| port.peer.is_none())
+        {
+            self.ask(Query::Port(local));
         }
         self.ask_again(inventory);
         self.ask_vport_changes(inventory);

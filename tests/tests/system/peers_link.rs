@@ -150,3 +150,36 @@ fn target(
         .unwrap();
     format!("S-{guid:016x}")
 }
+
+/// Whether rsm has a finding about its own port.
+fn finds_own_port_down(rsm: &Rsm) -> bool {
+    let findings = rsm.ask(&["findings"]).unwrap_or_default();
+    let findings = findings["findings"].as_array().cloned().unwrap_or_default();
+    let kinds = findings.iter().map(|finding| &finding["kind"]);
+    kinds.into_iter().any(|kind| kind == "local-port")
+}
+
+#[test]
+#[cfg_attr(
+    not(peers),
+    ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
+)]
+fn local_port_that_is_down_at_the_start_is_waited_for() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let ibsim = generated("fat-tree:k=4,levels=2", directory.path());
+    let host = ibsim.hosts()[0].to_owned();
+    ibsim.unlink(&host, 1).unwrap();
+    let state = ibsim.directory().join("state");
+    let rsm = Rsm::spawn(&ibsim, None, &host, &state).unwrap();
+    let found = wait_for(LIMIT, || finds_own_port_down(&rsm).then_some(()));
+    assert!(found.is_some());
+    ibsim.relink(&host, 1).unwrap();
+    let is_up = wait_for(LIMIT, || {
+        let status = rsm.ask(&["status"]).unwrap_or_default();
+        (status["switches"] == 6 && !finds_own_port_down(&rsm)).then_some(())
+    });
+    assert!(is_up.is_some(), "{:?}", rsm.ask(&["status"]));
+}

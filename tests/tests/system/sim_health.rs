@@ -78,7 +78,10 @@ fn suggested_isolation_changes_no_route_and_names_the_command() {
     world.settle(LIMIT);
     assert_eq!(codes(&world), ["link-errors"]);
     let text = texts(&world);
-    assert!(text.contains("500 symbol errors in an hour"), "{text}");
+    assert!(
+        text.contains("symbol errors at a rate of 500 an hour"),
+        "{text}"
+    );
     let command = format!("rsmctl drain {}:{}", cable.node, cable.port);
     assert!(text.contains(&command), "{text}");
     assert_eq!(lids_over(&world, cable), before);
@@ -362,7 +365,7 @@ fn isolation_outlives_a_restart_and_ends_when_it_would_have_without() {
     expect::assert_up(&world);
     assert_eq!(lids_over(&world, cable), 0, "the first routes go around it");
     assert_eq!(codes(&world), ["link-errors"]);
-    assert!(texts(&world).contains("500 symbol errors in an hour"));
+    assert!(texts(&world).contains("symbol errors at a rate of 500 an hour"));
     world.run_for(Duration::from_secs(2700));
     assert_eq!(lids_over(&world, cable), 0);
     world.run_for(Duration::from_secs(300));

@@ -49,6 +49,19 @@ pub enum UmadError {
     /// The library is missing or lacks a function.
     #[error("cannot load libibumad.so.3 (package libibumad3)")]
     Library(#[source] libloading::Error),
+    /// The host has no InfiniBand port.
+    #[error(
+        "there is no InfiniBand adapter, or the driver that shows it is not loaded: load its driver and `modprobe ib_umad`"
+    )]
+    NoAdapter,
+    /// Several ports suit, and none has a link.
+    #[error(
+        "none of the InfiniBand ports has a link, and it is not said which one to wait for: {seen}"
+    )]
+    NoLink {
+        /// The ports of this host, with their states.
+        seen: String,
+    },
     /// No port matches the selector.
     #[error("no InfiniBand port matches {wanted}; there are: {seen}")]
     NoPort {

@@ -13,7 +13,7 @@ pub struct UmadSelector {
     /// The name of the channel adapter; the first with a suitable port when absent.
     pub ca: Option<String>,
     /// The number of the port. When absent, the first Active one, or else the first whose link is
-    /// up, or else, on an adapter given by name, the first.
+    /// up, or else, on an adapter given by name or where there is only one port, the first.
     pub port: Option<PortNum>,
     /// The GUID of the port, in any state.
     pub guid: Option<Guid>,
@@ -42,10 +42,7 @@ pub(super) fn seen(ports: &[LocalPort]) -> String {
             port.ca, port.port, port.port_guid, port.state
         )
     };
-    match ports {
-        [] => "none".to_owned(),
-        ports => ports.iter().map(port).collect::<Vec<_>>().join(", "),
-    }
+    ports.iter().map(port).collect::<Vec<_>>().join(", ")
 }
 
 impl PortAttributes {
@@ -83,6 +80,9 @@ pub(super) fn local_port(
     }
 }
 
+/// The adapter that libibumad names on a host without one (`umad_get_cas_names`).
+const GUESSED: &str = "mthca0";
+
 /// The InfiniBand ports of this host, adapters in the library's order, ports in ascending order. An
 /// adapter or port that cannot be read is left out with a warning: the library may name an adapter
 /// that does not exist.
@@ -91,6 +91,10 @@ pub(super) fn list(umad: &Umad) -> Vec<LocalPort> {
     for name in umad.ca_names() {
         let ca = match umad.ca(&name) {
             Ok(ca) => ca,
+            Err(error) if name == GUESSED => {
+                tracing::debug!(%error, "the library names {GUESSED} where it finds no adapter");
+                continue;
+            }
             Err(error) => {
                 tracing::warn!(ca = name, %error, "cannot ask the channel adapter");
                 continue;
@@ -126,25 +130,34 @@ fn has_smi(umad: &Umad, ca: &str, port: PortNum) -> bool {
     true
 }
 
-/// The ports that `selector` admits, in order of preference.
+/// The ports that `selector` admits, in order of preference: those whose link is up, and others
+/// where the selector or the host leaves no choice.
 pub(super) fn candidates(
     selector: &UmadSelector,
     ports: Vec<LocalPort>,
 ) -> Result<Vec<LocalPort>, UmadError> {
+    if ports.is_empty() {
+        return Err(UmadError::NoAdapter);
+    }
     let seen = seen(&ports);
-    let is_named = selector.ca.is_some() || selector.guid.is_some();
+    let is_named = selector.ca.is_some() || selector.guid.is_some() || ports.len() == 1;
     let mut admitted: Vec<LocalPort> = ports
         .into_iter()
         .filter(|port| selector.ca.as_ref().is_none_or(|ca| *ca == port.ca))
         .filter(|port| selector.port.is_none_or(|number| number == port.port))
         .filter(|port| selector.guid.is_none_or(|guid| guid == port.port_guid))
-        .filter(|port| is_named || preference(port.state) < DOWN)
         .collect();
     if admitted.is_empty() {
         return Err(UmadError::NoPort {
             wanted: selector.to_string(),
             seen,
         });
+    }
+    if !is_named {
+        admitted.retain(|port| preference(port.state) < DOWN);
+        if admitted.is_empty() {
+            return Err(UmadError::NoLink { seen });
+        }
     }
     // Stable: adapters and ports keep their order.
     admitted.sort_by_key(|port| preference(port.state));
@@ -204,6 +217,21 @@ mod tests {
         assert_eq!(chosen(Some("mlx5_2"), None), found("mlx5_2", 1));
         assert_eq!(chosen(Some("mlx5_3"), None), None);
         assert_eq!(chosen(None, Some(3)), None);
+    }
+
+    #[test]
+    fn the_only_port_is_chosen_while_it_is_down() {
+        let any = UmadSelector::default();
+        let only = candidates(&any, vec![port("mlx5_0", 1, PortState::Down)]).unwrap();
+        assert_eq!(only[0].ca, "mlx5_0");
+        let two = vec![
+            port("mlx5_0", 1, PortState::Down),
+            port("mlx5_1", 1, PortState::Down),
+        ];
+        let text = candidates(&any, two).unwrap_err().to_string();
+        assert!(text.contains("mlx5_1:1 0x0000000000000021 Down"), "{text}");
+        let none = candidates(&any, Vec::new());
+        assert!(matches!(none, Err(UmadError::NoAdapter)));
     }
 
     #[test]

@@ -294,6 +294,16 @@ fn unwritten(error: &StoreError) -> String {
     )
 }
 
+/// The finding's text about a journal that cannot be read at the start.
+pub(super) fn unread(error: &StoreError) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    format!(
+        "the journal of registrations cannot be read ({error}: {}): hosts are asked to register again, and their \
+         registrations are on the disk only with the next commit; traffic goes on; make the file readable and start rsm again",
+        cause.unwrap_or_default()
+    )
+}
+
 fn slow() -> String {
     format!(
         "the disk of the state folder takes longer than {} ms to write: hosts are answered before their registration is on \

@@ -55,7 +55,7 @@ use crate::publish::UnixClock;
 use crate::sa;
 use crate::store::io::Disk;
 use crate::store::journal::Journal;
-use crate::store::{ChangeSet, LidClaim, MemoryStore, Persisted, SledStore, Store, StoreError};
+use crate::store::{ChangeSet, FolderStore, LidClaim, MemoryStore, Persisted, Store, StoreError};
 
 /// The table of fields that kinds of devices do not keep.
 const NOT_KEPT: &str = "not-kept";
@@ -116,26 +116,27 @@ pub(super) fn open(
     clock: Clock,
     findings: DaemonFindings,
 ) -> anyhow::Result<(Keeper, Kept, Option<SharedView>)> {
+    let mut is_unopened = false;
     let mut store: Box<dyn Store> = match dir {
-        Some(dir) => Box::new(
-            SledStore::open(dir)
-                .with_context(|| format!("cannot use the state directory {}", dir.display()))?,
-        ),
+        Some(dir) => {
+            let store = FolderStore::open(dir)
+                .with_context(|| format!("cannot use the state directory {}", dir.display()))?;
+            if let Some(reason) = store.unopened() {
+                findings.fail(Part::Store, unwritten(reason));
+                is_unopened = true;
+            }
+            Box::new(store)
+        }
         None => Box::new(MemoryStore::default()),
     };
     let (mut persisted, report) = store.load().context("cannot read what was remembered")?;
     let mut owed = ChangeSet::new();
+    if is_unopened {
+        // Something to commit, although nothing has changed: a commit opens the database.
+        owed.set_plan_generation(persisted.plan_generation);
+    }
     let journal = match dir {
-        Some(dir) => {
-            let opened = Journal::open(dir, Disk::new());
-            let (journal, entries) = opened
-                .with_context(|| format!("cannot use the state directory {}", dir.display()))?;
-            let last = entries.last().map_or(0, |entry| entry.number);
-            owed = acknowledged::replay(&persisted, entries);
-            persisted.apply(&owed);
-            let last = last.max(acknowledged::covered(&persisted));
-            Some(Acknowledged::start(journal, last, clock, findings.clone())?)
-        }
+        Some(dir) => open_journal(dir, (&mut persisted, &mut owed), clock, &findings)?,
         None => None,
     };
     if report.is_alarming() {
@@ -160,8 +161,10 @@ pub(super) fn open(
     };
     let mut core = remembered(&persisted, &clock);
     // If the store is new or lost records, hosts may be registered with an SA that is gone.
-    core.reregister =
-        persisted.claims.is_empty() || report.may_lack_records() || import::is_fresh(&persisted);
+    core.reregister = persisted.claims.is_empty()
+        || report.may_lack_records()
+        || import::is_fresh(&persisted)
+        || (dir.is_some() && journal.is_none());
     let (gpus, stored) = GpuRows::open(dir, &mut persisted, &mut owed);
     core.gpus = Arc::new(stored.inventory.clone());
     let kept = Kept {
@@ -192,6 +195,35 @@ pub(super) fn open(
         shared: handles,
     };
     Ok((keeper, kept, view))
+}
+
+/// Starts the journal in `dir`, and adds its entries to the contents and to the changes that the
+/// store lacks. `None` where it cannot be read: a finding says so, and acknowledgements wait for no
+/// disk.
+fn open_journal(
+    dir: &Path,
+    (persisted, owed): (&mut Persisted, &mut ChangeSet),
+    clock: Clock,
+    findings: &DaemonFindings,
+) -> anyhow::Result<Option<(Arc<Acknowledged>, std::thread::JoinHandle<()>)>> {
+    let (journal, entries) = match Journal::open(dir, Disk::new()) {
+        Ok(opened) => opened,
+        Err(error) => {
+            findings.fail(Part::Journal, acknowledged::unread(&error));
+            return Ok(None);
+        }
+    };
+    let last = entries.last().map_or(0, |entry| entry.number);
+    let replayed = acknowledged::replay(persisted, entries);
+    persisted.apply(&replayed);
+    owed.merge(replayed);
+    let last = last.max(acknowledged::covered(persisted));
+    Ok(Some(Acknowledged::start(
+        journal,
+        last,
+        clock,
+        findings.clone(),
+    )?))
 }
 
 /// The SA's part of `persisted`.

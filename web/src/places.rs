@@ -1,0 +1,123 @@
+//! Places for connections, of which one client has a share only.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Places for open connections.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// Places of all clients.
+    all: usize,
+    /// Places of one client.
+    each: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    /// By [`client`]; clients without a connection are not in it.
+    clients: BTreeMap<IpAddr, usize>,
+}
+
+/// One place, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    places: Arc<Places>,
+    client: IpAddr,
+}
+
+impl Places {
+    /// So many places, of which one client has `each` at most.
+    pub(crate) fn new(all: usize, each: usize) -> Arc<Places> {
+        Arc::new(Places {
+            all,
+            each,
+            taken: Mutex::default(),
+        })
+    }
+
+    /// A place for a connection from `address`; `None` where all are taken, or the client has its
+    /// share.
+    pub(crate) fn take(self: &Arc<Places>, address: IpAddr) -> Option<Place> {
+        let client = client(address);
+        let mut taken = self.taken.lock();
+        let own = taken.clients.get(&client).copied().unwrap_or(0);
+        if taken.all >= self.all || own >= self.each {
+            return None;
+        }
+        taken.all += 1;
+        taken.clients.insert(client, own + 1);
+        drop(taken);
+        let places = Arc::clone(self);
+        Some(Place { places, client })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken.lock();
+        taken.all -= 1;
+        if let Some(own) = taken.clients.get_mut(&self.client) {
+            *own -= 1;
+            if *own == 0 {
+                taken.clients.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// The address that counts as one client: of IPv6 the first 64 bits, because a host has all
+/// addresses of its network (RFC 4291 2.5.4); an IPv4 address in an IPv6 one is itself.
+fn client(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = u128::from(address) >> 64 << 64;
+            IpAddr::V6(Ipv6Addr::from(network))
+        }
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn one_client_never_takes_the_places_of_others() {
+        let places = Places::new(8, 3);
+        let (one, other) = (address("10.0.0.1"), address("10.0.0.2"));
+        let mut held: Vec<Place> = (0..3).map(|_| places.take(one).unwrap()).collect();
+        assert!(places.take(one).is_none());
+        assert!(places.take(address("::ffff:10.0.0.1")).is_none());
+        assert!(places.take(other).is_some());
+        held.pop();
+        assert!(places.take(one).is_some());
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_are_one_client() {
+        let places = Places::new(8, 1);
+        let _held = places.take(address("2001:db8::1")).unwrap();
+        assert!(places.take(address("2001:db8::2")).is_none());
+        assert!(places.take(address("2001:db8:0:1::1")).is_some());
+    }
+
+    #[test]
+    fn clients_together_have_all_places_and_no_more() {
+        let places = Places::new(2, 2);
+        let first = places.take(address("10.0.0.1")).unwrap();
+        let _second = places.take(address("10.0.0.2")).unwrap();
+        assert!(places.take(address("10.0.0.3")).is_none());
+        drop(first);
+        assert!(places.take(address("10.0.0.3")).is_some());
+        assert_eq!(places.taken.lock().clients.len(), 1);
+    }
+}
