@@ -116,10 +116,25 @@ function strip() {
     status.state === "standby" && status.master ? chip("", undefined, `master ${status.master.guid}, priority ${status.master.priority}`) : null,
     findingsChip(status, chip), proofChip(status, chip),
     last ? chip("", "#/history", h("b", {}, duration(last.timing_ms?.total)), h("span", { class: "muted cut", title: shown(last.cause) }, shown(last.cause))) : null,
+    progressChip(status, chip),
     chip("", undefined, h("b", {}, count(status.switches)), h("span", { class: "muted" }, "switches"), h("b", {}, count(status.cas)), h("span", { class: "muted" }, "hosts"), h("b", {}, count(status.links)), h("span", { class: "muted" }, "links")),
     avoidedChip(status.avoided),
     status.engine ? chip("", undefined, h("span", { class: "muted" }, "engine"), h("b", {}, status.engine.name)) : null);
   document.documentElement.dataset.state = connected ? status.state : "not-connected";
+}
+
+/** What is done of how much, while the subnet is brought up or changed. */
+function progressChip(status, chip) {
+  const { activity } = status;
+  if (!activity || !["converging", "discovering"].includes(status.state)) return null;
+  const [sets, of] = [Number(activity.sets_acknowledged), Number(activity.sets_expected)];
+  const settled = Number(activity.questions_settled);
+  const words = {
+    sweeping: `sweeping: ${count(activity.nodes)} nodes found, ${count(settled)} of ${count(settled + Number(activity.questions_open))} questions answered so far`,
+    planning: "computing routes",
+    pushing: `writing: ${count(sets)} of about ${count(of)} (${of ? Math.floor((sets / of) * 100) : 0} %)`,
+  };
+  return words[activity.stage] ? chip("info", undefined, words[activity.stage]) : null;
 }
 
 function findingsChip(status, chip) {

@@ -17,7 +17,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::limits::{CHANGES_EVERY, KEEPALIVE, MAX_FOLLOWERS};
+use crate::limits::{CHANGES_EVERY, KEEPALIVE, MAX_FOLLOWERS, PROGRESS_EVERY};
 use crate::reply::{self, Reply, failure};
 use crate::server::Shared;
 
@@ -73,14 +73,18 @@ impl Follower {
         lost: &mut u64,
     ) -> Result<(), Gone> {
         loop {
+            // Progress is no event: a pass under way is told at times, and once more after its end.
+            let is_busy = self.subnet.status().activity.is_some();
+            let limit = if is_busy { PROGRESS_EVERY } else { KEEPALIVE };
             let received = tokio::select! {
-                received = timeout(KEEPALIVE, self.events.recv()) => received,
+                received = timeout(limit, self.events.recv()) => received,
                 () = self.sender.closed() => return Err(Gone),
             };
             match received {
                 Ok(Ok(event)) => count(changes, &event),
                 Ok(Err(RecvError::Lagged(more))) => *lost += more,
                 Ok(Err(RecvError::Closed)) => return Err(Gone),
+                Err(_elapsed) if is_busy => {}
                 Err(_quiet) => {
                     self.send(Bytes::from_static(ALIVE)).await?;
                     continue;

@@ -33,6 +33,9 @@ pub const MAX_FOLLOWERS: usize = 2 * MAX_CONNECTIONS_PER_CLIENT;
 /// each.
 pub const CHANGES_EVERY: Duration = Duration::from_millis(250);
 
+/// The time between two messages about the progress of a pass.
+pub const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
 /// The time between two signs of life on a quiet stream of changes: proxies keep it open, dead clients
 /// are found, and the page tells that it shows the past when none came twice (`QUIET` in `data.js`).
 pub const KEEPALIVE: Duration = Duration::from_secs(5);

@@ -183,6 +183,20 @@ fn odd_but_usable_values_are_warnings() {
 }
 
 #[test]
+fn page_at_an_address_that_others_can_reach_is_a_warning() {
+    for address in ["0.0.0.0:80", "[::]:80", "192.0.2.1:80"] {
+        let loaded = parse(&format!("[http]\nlisten = \"{address}\"\n")).unwrap();
+        let said = loaded.findings.iter().map(|f| (f.line, f.severity));
+        let said: Vec<_> = said.collect();
+        assert_eq!(said, [(2, ConfigSeverity::Warning)], "{address}");
+    }
+    for address in ["127.0.0.1:80", "[::1]:80"] {
+        let loaded = parse(&format!("[http]\nlisten = \"{address}\"\n")).unwrap();
+        assert_eq!(loaded.findings.len(), 0, "{address}");
+    }
+}
+
+#[test]
 fn each_kind_of_file_is_recognised() {
     let cases = [
         ("x", "[sm]\npriority = 1\n", FileKind::Toml),

@@ -196,6 +196,14 @@ impl Reader<'_> {
         let is_open = http
             .listen
             .is_some_and(|address| !address.ip().is_loopback());
+        if is_open {
+            // The page has no users: TLS only encrypts it.
+            let offset = self.place("http", &["listen"]);
+            let found = "listen at an address that others can reach";
+            let expected = "any client there reads all nodes, routes, partitions and GPU hosts: listen at 127.0.0.1 behind a \
+                            proxy that asks for users, or in a network of management hosts alone";
+            self.warning(offset, found, expected);
+        }
         if http.ufm && is_open && !http.tls {
             let offset = self.place("http", &["ufm"]);
             let found = "ufm without TLS on an address that others can reach";

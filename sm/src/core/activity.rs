@@ -14,6 +14,10 @@ pub enum Activity {
     Sweeping {
         /// Nodes known so far.
         nodes: usize,
+        /// Questions settled so far, by an answer or by silence.
+        settled: usize,
+        /// Questions that are open; answers add more.
+        open: usize,
     },
     /// A plan is computed.
     Planning,
@@ -21,6 +25,8 @@ pub enum Activity {
     Pushing {
         /// Sets acknowledged so far.
         done: usize,
+        /// About how many Sets there are in all; never below `done`.
+        expected: usize,
     },
 }
 
@@ -79,13 +85,19 @@ impl Core {
         match &self.stage {
             // `HandingOver` lasts no longer than one answer of the other manager.
             Stage::Idle | Stage::HandingOver(_) => Activity::Idle,
-            Stage::Sweeping(_) => Activity::Sweeping {
+            Stage::Sweeping(sweep) => Activity::Sweeping {
                 nodes: self.inventory.len(),
+                settled: sweep.settled(),
+                open: sweep.open(),
             },
             Stage::Planning { .. } => Activity::Planning,
-            Stage::Pushing(push) => Activity::Pushing {
-                done: push.progress().done,
-            },
+            Stage::Pushing(push) => {
+                let progress = push.progress();
+                Activity::Pushing {
+                    done: progress.done,
+                    expected: progress.expected.max(progress.done),
+                }
+            }
         }
     }
 

@@ -398,7 +398,7 @@ impl Shell {
         loop {
             self.carry_out(&failed);
             self.service_manager.turn(self.clock.now());
-            self.controller.show(self.core.progress());
+            self.view.show_progress(self.core.progress());
             if let Some(progress) = &mut self.progress {
                 progress.show(&self.core);
             }

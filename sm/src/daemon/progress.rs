@@ -24,9 +24,18 @@ impl ProgressDisplay {
                 self.bar.finish_and_clear();
                 return;
             }
-            Activity::Sweeping { nodes } => format!("sweeping: {nodes} nodes found"),
+            Activity::Sweeping {
+                nodes,
+                settled,
+                open,
+            } => format!(
+                "sweeping: {nodes} nodes found, {settled} of {} questions answered so far",
+                settled + open
+            ),
             Activity::Planning => "planning".to_owned(),
-            Activity::Pushing { done } => format!("pushing: {done} Sets acknowledged"),
+            Activity::Pushing { done, expected } => {
+                format!("pushing: {done} of about {expected} Sets acknowledged")
+            }
         };
         if self.bar.is_finished() {
             self.bar.reset();

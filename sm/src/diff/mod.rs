@@ -171,6 +171,29 @@ impl Changes {
             && self.disable.is_empty()
     }
 
+    /// About how many Sets make these changes: adaptive routing and devices with habits take more,
+    /// and a push that is stopped takes fewer.
+    pub fn sets(&self) -> usize {
+        let switches = self.switches.values().map(|change| {
+            usize::from(change.info.is_some())
+                + usize::from(change.ar_info.is_some())
+                + change.sl2vl.len()
+        });
+        let ports = self.ports.values().map(|change| {
+            usize::from(change.info) + usize::from(change.activate) + change.p_keys.len()
+        });
+        let multicast = self.multicast.values().map(MulticastChange::sets);
+        let managed = self.managed.values().map(Vec::len);
+        self.blocks()
+            + switches.sum::<usize>()
+            + ports.sum::<usize>()
+            + multicast.sum::<usize>()
+            + managed.sum::<usize>()
+            + self.vports.len()
+            + usize::from(self.bounce.is_some())
+            + self.disable.len()
+    }
+
     /// Blocks of linear forwarding tables to write, for interim tables, too.
     pub fn blocks(&self) -> usize {
         self.switches

@@ -30,6 +30,11 @@ pub struct MulticastChange {
 }
 
 impl MulticastChange {
+    /// How many Sets make the change.
+    pub(super) fn sets(&self) -> usize {
+        self.first.len() + self.blocks.len() + usize::from(self.top.is_some())
+    }
+
     fn is_empty(&self) -> bool {
         self.first.is_empty() && self.blocks.is_empty() && self.top.is_none()
     }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use rsm_api::model::{
@@ -11,7 +10,6 @@ use rsm_api::model::{
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{BoxFuture, Control, ControlError, v1};
 use rsm_ids::{Lid, PortNum};
-use rsm_mad::Time;
 use rsm_routing::engine::UnknownEngine;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -24,7 +22,7 @@ use crate::avoid::{Drained, Part, Reason};
 use crate::core::convergence::Convergence;
 use crate::core::event::Ticket;
 use crate::core::role::Role;
-use crate::core::{Activity, ChangeEffect, Command, Event, PassProgress};
+use crate::core::{ChangeEffect, Command, Event};
 use crate::expected::{Accept, Expected};
 use crate::overlay::ChangeError;
 use crate::sweep::inventory::PortKey;
@@ -45,7 +43,6 @@ pub struct Controller {
     events: mpsc::Sender<Event>,
     view: Arc<View>,
     waiting: Mutex<Waiting>,
-    progress: Mutex<PassProgress>,
 }
 
 #[derive(Default)]
@@ -65,13 +62,7 @@ impl Controller {
             events,
             view,
             waiting: Mutex::default(),
-            progress: Mutex::default(),
         }
-    }
-
-    /// Shows the core's progress to callers from now on.
-    pub fn show(&self, progress: PassProgress) {
-        *self.progress.lock() = progress;
     }
 
     /// `convergence` has done the request of `ticket`. Tickets of callers that have left are
@@ -220,9 +211,10 @@ impl Controller {
 
 impl Control for Controller {
     fn activity(&self) -> v1::Activity {
-        let progress = self.progress.lock().clone();
-        let callers = u32::try_from(self.waiting()).unwrap_or(u32::MAX);
-        activity(progress, self.view.now(), callers)
+        v1::Activity {
+            callers: u32::try_from(self.waiting()).unwrap_or(u32::MAX),
+            ..self.view.activity()
+        }
     }
 
     fn resweep(&self, full: bool) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
@@ -345,38 +337,6 @@ impl Control for Controller {
             })?;
             caller.answer().await
         })
-    }
-}
-
-fn activity(progress: PassProgress, now: Time, callers: u32) -> v1::Activity {
-    let (stage, sets_acknowledged) = match progress.activity {
-        Activity::Idle => (v1::Stage::Idle, 0),
-        Activity::Sweeping { .. } => (v1::Stage::Sweeping, 0),
-        Activity::Planning => (v1::Stage::Planning, 0),
-        Activity::Pushing { done } => (v1::Stage::Pushing, done as u64),
-    };
-    let running = progress
-        .since
-        .map_or(Duration::ZERO, |since| now.since(since));
-    let pause = progress
-        .not_before
-        .map(|when| when.since(now))
-        .filter(|pause| !pause.is_zero());
-    let next = match pause {
-        Some(pause) if !progress.next.is_empty() => {
-            format!("{}, in {:.1} s", progress.next, pause.as_secs_f64())
-        }
-        _ => progress.next,
-    };
-    v1::Activity {
-        stage: stage.into(),
-        cause: progress.cause,
-        running_ms: u64::try_from(running.as_millis()).unwrap_or(u64::MAX),
-        nodes: progress.nodes as u64,
-        outstanding: progress.outstanding as u64,
-        sets_acknowledged,
-        next,
-        callers,
     }
 }
 

@@ -6,6 +6,7 @@
 //! registered with the SA; [`PublishedCounters`] shows performance counters; [`Simulator`] operates a simulated fabric. Nothing here changes the
 //! subnet, and no reader ever waits for it.
 
+mod activity;
 mod aliases;
 mod analysis;
 mod api_view;

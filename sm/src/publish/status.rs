@@ -9,8 +9,8 @@ use crate::core::MKeyStatus;
 use crate::core::role::{Other, Role};
 use crate::fabric::Port;
 
-/// The status as far as the snapshot has it: the view fills in the fabric's name, the uptime
-/// and the shared store.
+/// The status as far as the snapshot has it: the view fills in the fabric's name, the uptime,
+/// the shared store and the pass under way.
 pub(super) fn of(published: &Published) -> v1::SubnetStatus {
     let snapshot = &*published.snapshot;
     let local = snapshot.fabric.local.map(|at| snapshot.fabric.port(at));
@@ -69,6 +69,7 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
         other_managers: snapshot.others.iter().map(manager).collect(),
         avoided: Some(published.marks.summary(snapshot)),
         shared_store: None,
+        activity: None,
         key_status: snapshot
             .m_keys
             .protects

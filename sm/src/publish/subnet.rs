@@ -33,6 +33,7 @@ impl Subnet for View {
             simulated: self.simulated,
             uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
             shared_store,
+            activity: Some(self.activity()).filter(|activity| activity.stage() != v1::Stage::Idle),
             ..status::of(&published)
         }
     }

@@ -7,11 +7,13 @@ use rsm_api::v1::event::Change;
 use rsm_api::{ActionLog, EventJournal, limits, v1};
 use rsm_mad::Time;
 
+use super::activity;
 use super::events::{self, SnapshotUpdates};
 use super::findings::FindingBook;
 use super::lines;
 use super::log::ConvergenceLog;
 use super::published::Published;
+use crate::core::PassProgress;
 use crate::core::convergence;
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
@@ -43,6 +45,8 @@ pub struct View {
     pub(super) journal: EventJournal,
     /// Takes events for the history on the disk, where one is kept.
     recorder: Option<Recorder>,
+    /// The core's progress, as last shown.
+    progress: Mutex<PassProgress>,
     /// The store that several managers share, where there is one.
     pub(super) shared_store: Option<Box<dyn SharedStoreSource>>,
 }
@@ -73,6 +77,7 @@ impl View {
             memory: Mutex::default(),
             journal: EventJournal::new(limits::EVENT_JOURNAL, limits::ACT_JOURNAL),
             recorder: None,
+            progress: Mutex::default(),
             shared_store: None,
         }
     }
@@ -90,6 +95,17 @@ impl View {
             shared_store,
             ..self
         }
+    }
+
+    /// Shows the core's progress from now on.
+    pub fn show_progress(&self, progress: PassProgress) {
+        *self.progress.lock() = progress;
+    }
+
+    /// The pass under way and the work that waits, without callers.
+    pub(super) fn activity(&self) -> v1::Activity {
+        let progress = self.progress.lock().clone();
+        activity::of(progress, self.clock.now())
     }
 
     /// Shows `snapshot` from now on, and publishes its differences from the one before.

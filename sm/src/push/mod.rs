@@ -106,6 +106,7 @@ impl Push {
     /// Starts to make `changes`, which lead to `plan`.
     pub fn start(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Push {
         let progress = PushProgress {
+            expected: changes.sets(),
             switches: changes
                 .switches
                 .values()

@@ -186,6 +186,8 @@ impl FailedSet {
 pub struct PushProgress {
     /// Sets acknowledged.
     pub done: usize,
+    /// About how many Sets there are in all, see [`Changes::sets`](crate::diff::Changes::sets).
+    pub expected: usize,
     /// Blocks of forwarding tables acknowledged, those of interim tables included.
     pub blocks: usize,
     /// Blocks of multicast forwarding tables acknowledged, both steps counted.

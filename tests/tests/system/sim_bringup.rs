@@ -249,7 +249,7 @@ fn a_pause_amid_the_push_is_not_the_end_of_the_bring_up() {
     let limit = world.now() + LIMIT;
     let is_pushing = |world: &World| {
         let core = world.manager().core();
-        matches!(core.activity(), Activity::Pushing { done: 20.. })
+        matches!(core.activity(), Activity::Pushing { done: 20.., .. })
     };
     assert!(world.run(limit, is_pushing), "it pushes");
     world.pause_for(0, Duration::from_secs(1));

@@ -548,7 +548,7 @@ fn push_goes_on_without_a_switch_that_loses_power() {
     let settings = Settings::default();
     for after in [1, 2, 4, 8, 16] {
         let mut world = World::generated(THREE_LEVELS, settings.clone());
-        let begins = |world: &World| matches!(world.manager().core().activity(), Activity::Pushing { done } if done > 100 * after);
+        let begins = |world: &World| matches!(world.manager().core().activity(), Activity::Pushing { done, .. } if done > 100 * after);
         let until = world.now() + LIMIT;
         assert!(world.run(until, begins), "it writes");
         let spine = far_spine(&world)[0];

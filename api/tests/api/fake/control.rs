@@ -21,6 +21,9 @@ impl Control for Fake {
             sets_acknowledged: 0,
             next: "engine updn requested".to_owned(),
             callers: 2,
+            sets_expected: 0,
+            questions_settled: 900,
+            questions_open: 100,
         }
     }
 

@@ -129,6 +129,7 @@ impl Subnet for Fake {
         v1::SubnetStatus {
             adaptive_routing: None,
             key_status: None,
+            activity: None,
             version: "0.0.0-test".to_owned(),
             fabric: "sim:test".to_owned(),
             simulated: true,

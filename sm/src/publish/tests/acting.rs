@@ -85,8 +85,11 @@ async fn activity_shows_the_progress_of_the_core() {
         std::future::poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending()));
     assert!(waits.await);
     let now = world.view.now();
-    controller.show(PassProgress {
-        activity: core::Activity::Pushing { done: 40 },
+    world.view.show_progress(PassProgress {
+        activity: core::Activity::Pushing {
+            done: 40,
+            expected: 400,
+        },
         cause: "trap 128".to_owned(),
         since: Some(now),
         nodes: 6,
@@ -101,10 +104,16 @@ async fn activity_shows_the_progress_of_the_core() {
         nodes: 6,
         outstanding: 14,
         sets_acknowledged: 40,
+        sets_expected: 400,
         next: "requested, in 2.0 s".to_owned(),
         callers: 1,
+        ..Activity::default()
     };
     assert_eq!(controller.activity(), expected);
+    let shown = world.view.status().activity.unwrap();
+    assert_eq!((shown.sets_acknowledged, shown.callers), (40, 0));
+    world.view.show_progress(PassProgress::default());
+    assert_eq!(world.view.status().activity, None);
 }
 
 #[tokio::test]

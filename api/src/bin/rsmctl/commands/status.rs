@@ -1,6 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use super::waiting;
 use crate::failure::Failure;
 use crate::session::Session;
 use crate::table::Rows;
@@ -69,25 +70,17 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     if let Some(keys) = status.key_status.filter(|keys| keys.per_port) {
         row("M_Keys", management_keys(&keys));
     }
+    if let Some(activity) = &status.activity {
+        row("Under way", waiting::under_way(activity));
+    }
     row("Generation", status.generation.to_string());
-    row(
-        "Nodes",
-        format!(
-            "{}, {}, {}",
-            count(status.switches, "switch", "switches"),
-            count(status.cas, "CA", "CAs"),
-            count(status.routers, "router", "routers")
-        ),
-    );
-    row("Links", status.links.to_string());
-    row("LIDs", status.lids.to_string());
-    row(
-        "Ports",
-        format!(
-            "{} active, {} not active",
-            status.ports_active, status.ports_not_active
-        ),
-    );
+    match &status.activity {
+        // No sweep has ended yet: to show zeros would not be true.
+        Some(activity) if status.switches + status.cas + status.routers == 0 => {
+            row("Nodes", format!("{} found so far", activity.nodes));
+        }
+        _ => counts(status, &mut row),
+    }
     if let Some(engine) = &status.engine {
         row("Engine", format!("{} ({})", engine.name, engine.reason));
     }
@@ -124,6 +117,28 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
         );
     }
     rows
+}
+
+/// The parts of the fabric, each by a call of `row`.
+fn counts(status: &v1::SubnetStatus, row: &mut impl FnMut(&str, String)) {
+    row(
+        "Nodes",
+        format!(
+            "{}, {}, {}",
+            count(status.switches, "switch", "switches"),
+            count(status.cas, "CA", "CAs"),
+            count(status.routers, "router", "routers")
+        ),
+    );
+    row("Links", status.links.to_string());
+    row("LIDs", status.lids.to_string());
+    row(
+        "Ports",
+        format!(
+            "{} active, {} not active",
+            status.ports_active, status.ports_not_active
+        ),
+    );
 }
 
 /// `on 12 of 12 switches, 8 groups, SLs 0-15`

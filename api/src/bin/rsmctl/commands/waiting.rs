@@ -53,28 +53,46 @@ pub(super) async fn for_answer<T>(
     }
 }
 
-/// `waiting: sweeping, 312 nodes known, 14 requests unanswered (light sweep); then: requested`
+/// `waiting: computing and proving routes (light sweep); then: requested`
 fn line(activity: &v1::Activity) -> String {
-    let stage = match Stage::try_from(activity.stage) {
-        Ok(Stage::Sweeping) => format!(
-            "sweeping, {} nodes known, {} requests unanswered",
-            activity.nodes, activity.outstanding
-        ),
-        Ok(Stage::Planning) => "computing and proving routes".to_owned(),
-        Ok(Stage::Pushing) => format!(
-            "writing, {} Sets acknowledged, {} unanswered",
-            activity.sets_acknowledged, activity.outstanding
-        ),
-        Ok(Stage::Idle | Stage::Unspecified) | Err(_) => "nothing under way".to_owned(),
-    };
-    let mut line = format!("waiting: {stage}");
-    if !activity.cause.is_empty() {
-        line.push_str(&format!(" ({})", activity.cause));
-    }
+    let mut line = format!("waiting: {}", under_way(activity));
     if !activity.next.is_empty() {
         line.push_str(&format!("; then: {}", activity.next));
     }
     line
+}
+
+/// `writing, 40 of about 400 Sets acknowledged (10 %), 14 unanswered (start)`
+pub(super) fn under_way(activity: &v1::Activity) -> String {
+    let mut text = match Stage::try_from(activity.stage) {
+        Ok(Stage::Sweeping) => format!(
+            "sweeping, {} nodes found, {} of {} questions answered so far, {} requests under way",
+            activity.nodes,
+            activity.questions_settled,
+            activity.questions_settled + activity.questions_open,
+            activity.outstanding
+        ),
+        Ok(Stage::Planning) => "computing and proving routes".to_owned(),
+        Ok(Stage::Pushing) => format!(
+            "writing, {} of about {} Sets acknowledged ({} %), {} unanswered",
+            activity.sets_acknowledged,
+            activity.sets_expected,
+            percent(activity.sets_acknowledged, activity.sets_expected),
+            activity.outstanding
+        ),
+        Ok(Stage::Idle | Stage::Unspecified) | Err(_) => "nothing under way".to_owned(),
+    };
+    if !activity.cause.is_empty() {
+        text.push_str(&format!(" ({})", activity.cause));
+    }
+    text
+}
+
+/// Rounded down: 100 only where all is done.
+fn percent(done: u64, all: u64) -> u64 {
+    (u128::from(done) * 100)
+        .checked_div(all.into())
+        .map_or(0, |percent| percent as u64)
 }
 
 #[cfg(test)]
@@ -88,16 +106,20 @@ mod tests {
             cause: "light sweep".to_owned(),
             nodes: 312,
             outstanding: 14,
+            questions_settled: 900,
+            questions_open: 100,
             next: "requested".to_owned(),
             ..v1::Activity::default()
         };
-        let expected = "waiting: sweeping, 312 nodes known, 14 requests unanswered (light sweep); \
-                        then: requested";
+        let expected = "waiting: sweeping, 312 nodes found, 900 of 1000 questions answered so far, \
+                        14 requests under way (light sweep); then: requested";
         assert_eq!(line(&activity), expected);
         activity.stage = Stage::Pushing.into();
         activity.sets_acknowledged = 40;
+        activity.sets_expected = 399;
         activity.next.clear();
-        let expected = "waiting: writing, 40 Sets acknowledged, 14 unanswered (light sweep)";
+        let expected = "waiting: writing, 40 of about 399 Sets acknowledged (10 %), 14 unanswered \
+                        (light sweep)";
         assert_eq!(line(&activity), expected);
         let nothing = v1::Activity::default();
         assert_eq!(line(&nothing), "waiting: nothing under way");
