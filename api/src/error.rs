@@ -1,6 +1,6 @@
 //! Errors of the subnet manager, in its own terms.
 
-use rsm_ids::{Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 
 use crate::model::{GroupSelector, PortId};
 
@@ -14,10 +14,18 @@ pub enum LookupError {
         selector: String,
     },
     /// A node had this name until the subnet manager lost it.
-    #[error("`{selector}` is not there any more: it was at {place} until {until}")]
+    #[error(
+        "`{selector}` is gone: {name} was at {place} until {until} (`rsmctl expect` lists what is missing)"
+    )]
     Gone {
         /// The name.
         selector: String,
+        /// The node.
+        node: Guid,
+        /// The port of it that the name is of; `None` where the name is the node's.
+        port: Option<PortNum>,
+        /// The node's description, or its GUID where it had none.
+        name: String,
         /// The name of the port that it was cabled to.
         place: String,
         /// When it was last known to be there, in UTC.

@@ -29,11 +29,20 @@ pub trait NameLookup {
     /// The ports of the node that hold a LID, ascending; a switch's is port 0.
     fn end_ports(&self, node: Guid) -> Vec<PortNum>;
 
-    /// The last known place of a node that had this name and is gone. The lookup calls it only for
-    /// names that resolve to nothing.
-    fn gone(&self, _selector: &Selector) -> Option<LookupError> {
+    /// The answer about nodes that are gone and had this name: where one was, or that several did.
+    /// The lookup calls it only for names that nothing present has in the same sense.
+    fn gone(&self, _selector: &Selector, _sense: Sense) -> Option<LookupError> {
         None
     }
+}
+
+/// How much of a node's description a text has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sense {
+    /// All of it, or the name of a switch in it; in this case of letters, or else in any.
+    Whole,
+    /// Any part of it, in any case of letters.
+    Part,
 }
 
 /// The target of a name, before any default port.
@@ -46,10 +55,13 @@ fn not_found(directory: &(impl NameLookup + ?Sized), selector: &Selector) -> Loo
     let not_found = || LookupError::NotFound {
         selector: selector.to_string(),
     };
-    directory.gone(selector).unwrap_or_else(not_found)
+    directory
+        .gone(selector, Sense::Whole)
+        .unwrap_or_else(not_found)
 }
 
-fn ambiguous(selector: &Selector, mut candidates: Vec<String>) -> LookupError {
+/// Several nodes or ports have the name; `candidates` do not fit in one answer.
+pub fn ambiguous(selector: &Selector, mut candidates: Vec<String>) -> LookupError {
     let total = candidates.len();
     candidates.truncate(MAX_CANDIDATES);
     LookupError::Ambiguous {
@@ -95,46 +107,60 @@ fn locate(
                 port: Some(found.number),
             })
             .ok_or_else(|| not_found(directory, selector)),
-        Selector::Description(text) => {
-            let (mut nodes, mut port) = with_port(directory, text, &called);
-            if nodes.is_empty() {
-                if let Some(gone) = directory.gone(selector) {
-                    // Its name may be a part of another one.
-                    return Err(gone);
-                }
-                (nodes, port) = with_port(directory, text, &called_in_part);
-            }
-            match *nodes.as_slice() {
-                [] => Err(not_found(directory, selector)),
-                [node] => Ok(Target { node, port }),
-                _ => Err(ambiguous(
-                    selector,
-                    nodes
-                        .iter()
-                        .map(|&guid| Selector::Guid { guid, port }.to_string())
-                        .collect(),
-                )),
-            }
-        }
+        Selector::Description(text) => described(directory, selector, text),
     }
 }
 
-/// The nodes that `called` finds for a text, or else for the text before the number of a port.
-fn with_port<D: NameLookup + ?Sized>(
-    directory: &D,
+/// The present node with this description; of whole descriptions and of parts of them, those of
+/// present nodes go before those of nodes that are gone.
+fn described(
+    directory: &(impl NameLookup + ?Sized),
+    selector: &Selector,
     text: &str,
-    called: &impl Fn(&D, &str) -> Vec<Guid>,
-) -> (Vec<Guid>, Option<PortNum>) {
-    let whole = called(directory, text);
+) -> Result<Target, LookupError> {
+    for sense in [Sense::Whole, Sense::Part] {
+        let (nodes, port) = called(text, sense, &|is_meant| directory.nodes_described(is_meant));
+        match *nodes.as_slice() {
+            [] => {}
+            [node] => return Ok(Target { node, port }),
+            _ => return Err(ambiguous(selector, candidates(&nodes, port))),
+        }
+        if let Some(gone) = directory.gone(selector, sense) {
+            return Err(gone);
+        }
+    }
+    Err(LookupError::NotFound {
+        selector: selector.to_string(),
+    })
+}
+
+/// Names of `nodes` that are not ambiguous, with the port where one is named.
+pub fn candidates(nodes: &[Guid], port: Option<PortNum>) -> Vec<String> {
+    let names = nodes.iter().map(|&guid| Selector::Guid { guid, port });
+    names.map(|name| name.to_string()).collect()
+}
+
+/// The nodes with this text in their description, or else with the text before the number of a port
+/// at its end; `find` finds nodes by their description.
+pub fn called<T>(
+    text: &str,
+    sense: Sense,
+    find: &dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T>,
+) -> (Vec<T>, Option<PortNum>) {
+    let named = |name: &str| match sense {
+        Sense::Whole => called_whole(name, find),
+        Sense::Part => called_in_part(name, find),
+    };
+    let whole = named(text);
     match (whole.is_empty(), Selector::split_port(text)) {
-        (true, Some((name, port))) => (called(directory, name), Some(port)),
+        (true, Some((name, port))) => (named(name), Some(port)),
         _ => (whole, None),
     }
 }
 
 /// The nodes with this description, or else the switches with this name in their description; in
 /// this case of letters, or else in any.
-fn called<D: NameLookup + ?Sized>(directory: &D, name: &str) -> Vec<Guid> {
+fn called_whole<T>(name: &str, find: &dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T>) -> Vec<T> {
     let alike = |text: &str| text.eq_ignore_ascii_case(name);
     let ways: [&dyn Fn(&str) -> bool; 4] = [
         &|description| description == name,
@@ -142,14 +168,14 @@ fn called<D: NameLookup + ?Sized>(directory: &D, name: &str) -> Vec<Guid> {
         &alike,
         &|description| switch_name(description).is_some_and(alike),
     ];
-    let mut found = ways.into_iter().map(|way| directory.nodes_described(way));
+    let mut found = ways.into_iter().map(find);
     found.find(|nodes| !nodes.is_empty()).unwrap_or_default()
 }
 
 /// The nodes whose description contains this text, in any case of letters.
-fn called_in_part<D: NameLookup + ?Sized>(directory: &D, part: &str) -> Vec<Guid> {
+fn called_in_part<T>(part: &str, find: &dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T>) -> Vec<T> {
     let part = part.to_ascii_lowercase();
-    directory.nodes_described(&|description| contains(&description.to_ascii_lowercase(), &part))
+    find(&|description| contains(&description.to_ascii_lowercase(), &part))
 }
 
 /// Whether `text` contains `part`, and not only in the middle of a number: `node-1` is no part of

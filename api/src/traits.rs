@@ -11,11 +11,11 @@ use crate::error::{
     ControlError, CountersError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
 };
 use crate::model::{
-    AgentState, AliasGuidKey, CountersState, DrainQuestion, FindingFilter, GroupSelector,
-    HistoryQuery, Keyed, LinkFilter, LossSelector, MulticastGroupFilter, NodeFilter, Page,
-    PartitionChange, PartitionChanged, PathQuestion, PortFilter, PortId, PortOrder, PortTotals,
-    Selector, ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey, VirtualPortId,
-    WhenCutOff,
+    AgentState, AliasGuidKey, CountersState, DrainQuestion, FindingFilter, GoneSwitches,
+    GroupSelector, HistoryQuery, Keyed, LinkFilter, LossSelector, MulticastGroupFilter, NodeFilter,
+    Page, PartitionChange, PartitionChanged, PathQuestion, PortFilter, PortId, PortOrder,
+    PortTotals, Selector, ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
+    VirtualPortId, WhenCutOff,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -66,6 +66,14 @@ pub trait Subnet: Send + Sync + 'static {
         limit: usize,
         node: Option<Guid>,
     ) -> Page<Keyed<VirtualPortId, v1::VirtualPort>>;
+
+    /// Why there are no virtual ports, with the key that turns them on; `None` where they are
+    /// managed.
+    fn virtual_ports_off(&self) -> Option<&'static str>;
+
+    /// Why there are no agents of congestion control, with the key that turns it on; `None` where it
+    /// is on.
+    fn congestion_off(&self) -> Option<&'static str>;
 
     /// Agents of congestion control by ascending node GUID and port number; of `node` only, where
     /// one is given. None while congestion control is off.
@@ -127,6 +135,9 @@ pub trait Subnet: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<Keyed<Guid, v1::PartitionGuid>>, LookupError>;
 
+    /// The kinds that a finding can have, as a filter takes them.
+    fn finding_kinds(&self) -> Vec<&'static str>;
+
     /// Findings that hold now, by ascending identifier.
     fn findings(
         &self,
@@ -137,6 +148,9 @@ pub trait Subnet: Send + Sync + 'static {
 
     /// Missing nodes and cables by ascending key.
     fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>>;
+
+    /// Missing switches, and the missing cables between switches, for a drawing.
+    fn gone_switches(&self) -> GoneSwitches;
 
     /// Drained parts by ascending key: the port, or port 0 of a drained node.
     fn drained(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::DrainedPart>>;

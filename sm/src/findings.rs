@@ -89,6 +89,8 @@ pub enum FindingKind {
     SwitchMissing,
     /// A cable that was present is missing.
     CableMissing,
+    /// Cables between switches have other ends than before.
+    CablesExchanged,
     /// A channel adapter or router that was present is missing.
     HostMissing,
     /// Members of multicast groups get no packets.
@@ -168,9 +170,36 @@ pub enum FindingKind {
     Gpu(GpuFindingKind),
 }
 
-impl FindingKind {
-    /// A stable name in kebab case, as shown to operators and scripts.
-    pub const fn code(self) -> &'static str {
+/// Makes [`FindingKind::code`] of its arms, and the list of all codes; those of [`FindingKind::Gpu`]
+/// are the kind's own.
+macro_rules! finding_codes {
+    (
+        impl FindingKind {
+            match self {
+                $(FindingKind::$kind:ident => $code:literal,)+
+            }
+        }
+    ) => {
+        impl FindingKind {
+            /// A stable name in kebab case, as shown to operators and scripts.
+            pub const fn code(self) -> &'static str {
+                match self {
+                    $(FindingKind::$kind => $code,)+
+                    FindingKind::Gpu(kind) => kind.name(),
+                }
+            }
+
+            /// The names of all kinds.
+            pub fn codes() -> Vec<&'static str> {
+                let of_gpus = GpuFindingKind::ALL.iter().map(|kind| kind.name());
+                [$($code),+].into_iter().chain(of_gpus).collect()
+            }
+        }
+    };
+}
+
+finding_codes! {
+    impl FindingKind {
         match self {
             FindingKind::DuplicateGuid => "duplicate-guid",
             FindingKind::ZeroGuid => "zero-guid",
@@ -191,6 +220,7 @@ impl FindingKind {
             FindingKind::Unreachable => "unreachable",
             FindingKind::SwitchMissing => "switch-missing",
             FindingKind::CableMissing => "cable-missing",
+            FindingKind::CablesExchanged => "cables-exchanged",
             FindingKind::HostMissing => "host-missing",
             FindingKind::MulticastUnserved => "multicast-unserved",
             FindingKind::MulticastRefused => "multicast-refused",
@@ -227,7 +257,6 @@ impl FindingKind {
             FindingKind::PartitionNodeGuid => "partition-node-guid",
             FindingKind::JoinRefused => "join-refused",
             FindingKind::CongestionControl => "congestion-control",
-            FindingKind::Gpu(kind) => kind.name(),
         }
     }
 }

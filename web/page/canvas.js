@@ -2,6 +2,7 @@
 // each is a line. Links and switches that need a look are drawn at any distance.
 
 import { shown, count, plural } from "./dom.js";
+import { GONE } from "./scene.js";
 
 /** Lines drawn one by one; beyond, bands. */
 const MOST_LINES = 7000;
@@ -259,14 +260,14 @@ export class Picture {
   }
 
   kindColour(kind) {
-    return [this.colours.link, this.colours.drained, this.colours.slow, this.colours.warn, this.colours.bad][kind];
+    return [this.colours.link, this.colours.drained, this.colours.slow, this.colours.warn, this.colours.bad, this.colours.bad][kind];
   }
 
   /** Links that need a look at any distance: by their state, or the hottest by load or errors. */
   drawBad() {
     const { context, scene } = this;
     const links = (scene.paintedKinds ? scene.hot : scene.bad).slice(0, MOST_LINES);
-    for (const kind of [1, 2, 3, 4]) {
+    for (const kind of [1, 2, 3, 4, GONE]) {
       context.beginPath();
       for (const link of links) {
         const [a, b, , , worst] = scene.link(link);
@@ -274,7 +275,7 @@ export class Picture {
       }
       context.strokeStyle = this.kindColour(kind);
       context.lineWidth = 1.8;
-      context.setLineDash(kind === 1 ? [5, 4] : []);
+      context.setLineDash(kind === 1 ? [5, 4] : kind === GONE ? [2, 3] : []);
       context.stroke();
     }
     context.setLineDash([]);
@@ -347,6 +348,10 @@ export class Picture {
         let [width, height] = this.cell(group);
         if (bad) [width, height] = [Math.max(width, 4), Math.max(height, 5)];
         const [x, y] = [this.x(at) - width / 2, this.y(at) - height / 2];
+        if (scene.isGone(at)) {
+          this.outline(at, x, y, width, height);
+          continue;
+        }
         context.fillStyle = scene.flags[at] & 1 ? colours.bad : bad ? colours.warn
           : scene.hosts[at] && hasHosts ? colours.leaf : colours.switch;
         if (width < 7) context.fillRect(x, y, width, height);
@@ -366,6 +371,27 @@ export class Picture {
         if (width > 28 && height > 13) this.label(short(scene.name[at]), this.x(at), this.y(at) + 4, "canvas", width - 6);
       }
     }
+  }
+
+  /** A switch that is gone: only its edge, with a cross through it. */
+  outline(at, x, y, width, height) {
+    const { context, colours } = this;
+    context.fillStyle = colours.canvas;
+    context.fillRect(x, y, width, height);
+    context.strokeStyle = at === this.selected ? colours.accent : colours.bad;
+    context.lineWidth = at === this.selected || at === this.hover ? 2.5 : 1.5;
+    context.setLineDash([3, 3]);
+    context.strokeRect(x, y, width, height);
+    context.setLineDash([]);
+    context.globalAlpha = 0.4;
+    context.beginPath();
+    context.moveTo(x, y);
+    context.lineTo(x + width, y + height);
+    context.moveTo(x, y + height);
+    context.lineTo(x + width, y);
+    context.stroke();
+    context.globalAlpha = 1;
+    if (width > 28 && height > 13) this.label(short(this.scene.name[at]), this.x(at), this.y(at) + 4, "bad", width - 6);
   }
 
   /** A drained switch: routes pass it by. */

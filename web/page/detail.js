@@ -94,6 +94,26 @@ export function showSwitch(panel, { node, missing, flags }, links, { open, close
     ] : spinner("Reading links"));
 }
 
+/** Shows a switch that is gone: where and until when it was there, and where its cables led. */
+export async function showGone(panel, scene, at, signal, { open, close }) {
+  const guid = scene.guid[at];
+  // The server's answer to a look-up says where it was, and until when.
+  const told = await get("node", { node: guid }, signal).then(() => null, (error) => error);
+  if (signal.aborted) return;
+  const links = [...scene.linksOf(at)].map((link) => ({ peer: scene.peer(link, at), cables: scene.link(link)[2] }));
+  refill(panel,
+    head(scene.name[at], "Switch, gone", close),
+    h("section", {},
+      told ? problem(told) : h("p", { class: "empty" }, "It is back: the picture follows."),
+      h("dl", {},
+        term("GUID", h("span", { class: "mono" }, guid)),
+        term("LID", `${scene.lid[at] || "none"} before`))),
+    h("section", {},
+      h("h3", {}, `${plural(links.reduce((sum, one) => sum + one.cables, 0), "cable")} to switches before`),
+      h("ul", { class: "list" }, links.map(({ peer, cables }) => h("li", {}, h("button", { type: "button", onclick: () => open(scene.guid[peer]) },
+        h("span", { class: "port" }, cables), name(scene.name[peer], { class: "name" }), h("span", { class: "end" }, scene.isGone(peer) ? "gone as well" : "")))))));
+}
+
 /** Shows a host or router. */
 export async function showHost(panel, guid, signal, { open, close, path }, again = false) {
   if (!again) fill(panel, spinner("Reading the host"));

@@ -2,7 +2,7 @@
 
 import { Picture, short } from "./canvas.js";
 import { get, store } from "./data.js";
-import { neighbours, showHost, showSwitch } from "./detail.js";
+import { neighbours, showGone, showHost, showSwitch } from "./detail.js";
 import { takeAsked } from "./early.js";
 import { arrows, count, fill, h, name, plural, problem, say, spinner } from "./dom.js";
 import { Refresher } from "./refresh.js";
@@ -191,6 +191,10 @@ export class FabricView {
     if (!again && (picture.moved || picture.scale < 5 || picture.width < 640)) picture.go(at);
     picture.redraw();
     if (!same) say(`${short(picture.scene.name[at])}, ${picture.scene.tierName(picture.scene.tier(at))}, ${plural(picture.scene.hosts[at], "host")}`);
+    if (picture.scene.isGone(at)) {
+      await showGone(panel, picture.scene, at, signal, acts);
+      return;
+    }
     try {
       const parts = { missing: picture.scene.missing.get(at) ?? [], flags: picture.scene.flags[at] };
       const { node } = await get("node", { node: guid }, signal);
@@ -235,9 +239,10 @@ export class FabricView {
         cables += scene.link(link)[2];
         bad += scene.link(link)[3];
       }
-      const facts = [`LID ${scene.lid[at] || "none"}`, plural(cables, "switch link")];
+      const facts = scene.isGone(at) ? ["gone", plural(cables, "switch link") + " before"]
+        : [`LID ${scene.lid[at] || "none"}`, plural(cables, "switch link")];
       if (scene.hosts[at]) facts.push(plural(scene.hosts[at], "host"));
-      if (bad + scene.hosts_bad[at]) facts.push(`${count(bad + scene.hosts_bad[at])} need a look`);
+      if (bad + scene.hosts_bad[at] && !scene.isGone(at)) facts.push(`${count(bad + scene.hosts_bad[at])} need a look`);
       if (scene.flags[at] & 1) facts.push("does not answer");
       if (scene.flags[at] & 2) facts.push("drained");
       if (scene.flags[at] & 4) facts.push("unhealthy, isolated");
@@ -259,11 +264,11 @@ export class FabricView {
       : kinds.map((number, kind) => (number || !kind ? h("span", {}, h("i", { class: `k${kind}` }), `${count(number)} ${kind ? KINDS[kind] : "links between switches"}`) : null));
     fill(this.legend,
       this.choice,
-      h("span", {}, h("b", {}, count(scene.count)), " switches"),
+      h("span", {}, h("b", {}, count(scene.count - scene.goneCount)), " switches"),
+      scene.goneCount ? h("span", { class: "gone" }, h("i", { class: "box gone" }), `${plural(scene.goneCount, "switch", "switches")} gone`) : null,
       h("span", {}, h("b", {}, count(hosts)), " host ports"),
       links,
       this.loadNote ? h("span", {}, this.loadNote) : null,
-      scene.missing.size ? h("span", {}, h("i", { class: "box warm" }), `${plural([...scene.missing.values()].flat().length, "cable")} missing`) : null,
       shared.path.length ? h("span", {}, "path shown ", h("button", { class: "key", type: "button", onclick: () => this.clearPath() }, "clear")) : null);
   }
 

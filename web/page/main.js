@@ -108,8 +108,9 @@ function strip() {
   document.documentElement.dataset.connected = connected ? "yes" : "no";
   if (!status) return;
   const chip = (kind, href, ...children) => h(href ? "a" : "span", { class: `chip ${kind ?? ""}`, href }, children);
+  const missing = status.missing?.summary;
   const state = connected
-    ? h("span", { class: `chip ${STATES[status.state] ?? ""}`, title: shown(status.state_reason) }, h("span", { class: "dot" }), h("b", {}, status.state ?? "unknown"))
+    ? h("span", { class: `chip ${STATES[status.state] ?? ""}`, title: shown(status.state_reason) }, h("span", { class: "dot" }), h("b", {}, status.state ?? "unknown"), missing ? h("span", { class: "missing" }, missing) : null)
     : h("span", { class: "chip bad" }, h("span", { class: "dot" }), h("b", {}, "not connected"), `${status.state ?? "unknown"} at ${clock(heard)}`);
   const last = status.last_convergence;
   refill(by("strip"), state,
@@ -179,14 +180,16 @@ async function search() {
   if (!text) return draw();
   const scene = shared.scene ?? await loadScene().catch(() => null);
   if (signal.aborted) return;
-  const switches = scene?.find(text, 8).map((at) => ({ guid: scene.guid[at], name: scene.name[at], what: `${scene.tierName(scene.tier(at)).replace(/s$/, "")} · LID ${scene.lid[at]}` })) ?? [];
+  const switches = scene?.find(text, 8).map((at) => ({ guid: scene.guid[at], name: scene.name[at], what: `${scene.isGone(at) ? "gone · " : ""}${scene.tierName(scene.tier(at)).replace(/s$/, "")} · LID ${scene.lid[at]}` })) ?? [];
   options = switches;
   chosen = options.length ? 0 : -1;
   draw(options.length ? undefined : "Looking for hosts …");
   await new Promise((later) => setTimeout(later, 120));
   if (signal.aborted) return;
+  // What the server says where no node that is there has the name: it may be gone.
+  let answer;
   const hosts = await Promise.all([
-    get("node", { node: text }, signal).then(({ node }) => [node]).catch(() => []),
+    get("node", { node: text }, signal).then(({ node }) => [node]).catch((error) => { answer = error.message; return []; }),
     get("nodes", { kind: "ca", description_contains: text, page_size: 12 }, signal).then(({ nodes }) => nodes).catch(() => []),
   ]);
   if (signal.aborted) return;
@@ -197,7 +200,7 @@ async function search() {
     options.push({ guid: node.guid, name: node.description, what: `${node.kind === "ca" ? "host" : node.kind} · LID ${node.lids[0] ?? "none"}` });
   }
   if (chosen < 0 && options.length) chosen = 0;
-  draw(options.length ? undefined : "Nothing has this name, GUID or LID");
+  draw(options.length ? undefined : answer);
 }
 
 function pick(at) {

@@ -69,13 +69,13 @@ export class PathView {
   }
 
   route(route) {
-    const good = route.outcome === "delivered";
+    const good = route.outcome === "delivered" && !route.no_partition;
     const links = route.hops.length - 1;
     return h("div", { class: "card" },
       h("div", { class: "card-head row pad" },
-        h("span", { class: `tag ${good ? "good" : "bad"}` }, route.outcome ?? "unknown"),
+        h("span", { class: `tag ${good ? "good" : "bad"}` }, route.no_partition ? "dropped by the destination" : route.outcome ?? "unknown"),
         h("span", {}, `${plural(links, "link")}, to LID ${route.lid}`),
-        good ? null : h("span", {}, route.reason),
+        good ? null : h("span", {}, route.no_partition || route.reason),
         h("a", { class: "btn", href: "#/fabric" }, "Show in the fabric")),
       h("ol", { class: "hops" }, route.hops.map((hop) => h("li", {},
         h("span", { class: "p", title: "port it comes in by" }, hop.in_port ?? ""),

@@ -1,7 +1,11 @@
 // The fabric as it is drawn: columns of the server's graph, with what the page looks up in them.
 
 /** The kinds of links, as the server numbers them. */
-export const KINDS = ["active", "drained", "slow: below its siblings or its ends' best rate", "flapping or unhealthy, routes avoid it", "not active"];
+export const KINDS = ["active", "drained", "slow: below its siblings or its ends' best rate", "flapping or unhealthy, routes avoid it", "not active", "gone"];
+
+/** The kind of links that are gone, and the flag of switches that are. */
+export const GONE = 5;
+export const GONE_FLAG = 8;
 
 /** What links may be coloured by, and from where on each colour. */
 export const PAINTS = {
@@ -43,9 +47,15 @@ export class Scene {
   countGroups() {
     this.mostHosts = 0;
     this.tierCounts = Array.from({ length: this.tiers }, () => ({ switches: 0, hosts: 0 }));
+    this.goneCount = 0;
     for (let at = 0; at < this.count; at++) {
       const group = this.groups[this.group[at]];
       if (group.first < 0) group.first = at;
+      if (this.isGone(at)) {
+        this.goneCount++;
+        group.bad++;
+        continue;
+      }
       group.hosts += this.hosts[at];
       group.bad += this.isBad(at) ? 1 : 0;
       this.mostHosts = Math.max(this.mostHosts, this.hosts[at]);
@@ -125,6 +135,11 @@ export class Scene {
 
   tier(at) {
     return this.groups[this.group[at]].tier;
+  }
+
+  /** Whether a switch was there and is not. */
+  isGone(at) {
+    return (this.flags[at] & GONE_FLAG) !== 0;
   }
 
   /** Whether a switch itself needs a look. */

@@ -1,5 +1,6 @@
 //! Reading the subnet as JSON: the services of gRPC, their requests as query strings.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
@@ -19,8 +20,44 @@ use crate::shown::Moment;
 
 /// The fields of a request from a query string: unknown names and wrong values are refused.
 fn fields<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Reply>> {
-    serde_html_form::from_str(uri.query().unwrap_or_default())
-        .map_err(|error| Box::new(failure(StatusCode::BAD_REQUEST, &error.to_string())))
+    let query = uri.query().unwrap_or_default();
+    serde_html_form::from_str(query).map_err(|error| {
+        let text = wrong_field::<T>(query).unwrap_or_else(|| error.to_string());
+        Box::new(failure(StatusCode::BAD_REQUEST, &text))
+    })
+}
+
+/// The first field, by name, that makes no request even alone, with its value and the expected
+/// form: the error of the whole query names none of them.
+fn wrong_field<T: DeserializeOwned>(query: &str) -> Option<String> {
+    let pairs: Vec<(String, String)> = serde_html_form::from_str(query).ok()?;
+    let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, value) in &pairs {
+        values.entry(name).or_default().push(value);
+    }
+    values.into_iter().find_map(|(name, values)| {
+        let pairs: Vec<(&str, &str)> = values.iter().map(|&value| (name, value)).collect();
+        let alone = serde_html_form::to_string(&pairs).ok()?;
+        let error = serde_html_form::from_str::<T>(&alone).err()?.to_string();
+        let values = values.join("`, `");
+        Some(match error.as_str() {
+            unknown if unknown.starts_with("unknown field") => unknown.to_owned(),
+            error => format!("{name}: `{values}` cannot be read: {}", expected(error)),
+        })
+    })
+}
+
+/// The expected form of a value, of the words of the standard library about numbers and truth
+/// values.
+fn expected(error: &str) -> &str {
+    match error {
+        "invalid digit found in string" | "cannot parse integer from empty string" => {
+            "expected a whole number, 0 or more, in decimal digits"
+        }
+        "number too large to fit in target type" => "the number is too large for this field",
+        "provided string was not `true` or `false`" => "expected `true` or `false`",
+        other => other,
+    }
 }
 
 /// Declares routes: the path below `/api/v1/`, and the method of [`rsm_api::Reader`] that answers.
@@ -128,7 +165,15 @@ async fn foresee(State(shared): State<Arc<Shared>>, uri: Uri) -> Reply {
     }
 }
 
-async fn graph(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Reply {
+/// The query of a path that takes no field.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoFields {}
+
+async fn graph(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Reply {
+    if let Err(refused) = fields::<NoFields>(&uri) {
+        return *refused;
+    }
     match shared.graphs.current().await {
         Ok(drawn) => reply::tagged(&headers, reply::JSON, &drawn.tag, drawn.json.clone()),
         Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
@@ -136,7 +181,10 @@ async fn graph(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Reply {
 }
 
 /// Use and errors of the links of the graph, in its order.
-async fn load(State(shared): State<Arc<Shared>>) -> Reply {
+async fn load(State(shared): State<Arc<Shared>>, uri: Uri) -> Reply {
+    if let Err(refused) = fields::<NoFields>(&uri) {
+        return *refused;
+    }
     let Some(counters) = shared.counters.clone() else {
         return failure(
             StatusCode::CONFLICT,
@@ -192,6 +240,36 @@ mod tests {
         ] {
             assert!(read::<v1::ListPortsRequest>(wrong).is_none(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn refusals_name_the_field_the_value_and_the_expected_form() {
+        let refusal = |query: &str| wrong_field::<v1::ListPortsRequest>(query).unwrap();
+        for (query, parts) in [
+            (
+                "node=leaf-1&page_size=x",
+                ["page_size", "`x`", "whole number"],
+            ),
+            ("page_size=-1", ["page_size", "`-1`", "whole number"]),
+            ("page_size=", ["page_size", "``", "whole number"]),
+            (
+                "page_size=99999999999",
+                ["page_size", "`99999999999`", "too large"],
+            ),
+            (
+                "page_size=1&page_size=2",
+                ["page_size", "`1`, `2`", "cannot be read"],
+            ),
+            ("connected=yes", ["connected", "`yes`", "`true` or `false`"]),
+            ("state=up%26", ["state", "up&", "active"]),
+            ("nod=1", ["`nod`", "unknown field", "`node`"]),
+        ] {
+            let refusal = refusal(query);
+            for part in parts {
+                assert!(refusal.contains(part), "{query}: {refusal}");
+            }
+        }
+        assert_eq!(wrong_field::<v1::ListPortsRequest>("page_size=3"), None);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub struct Graph {
     pub width: f64,
     /// Height of the drawing, in cells.
     pub height: f64,
-    /// The switches.
+    /// The switches, those that are gone where they were.
     pub switches: Switches,
     /// Rectangles of switches of one tier and pod: tier, pod or -1, switches, left and upper edge,
     /// width, height, pitch, and the distance of two lines.
@@ -37,7 +37,8 @@ pub struct Graph {
     /// Links between switches, five numbers each: index of one end, of the other, how many links
     /// join the two, how many of them are not as they should be, and their worst [`LinkKind`].
     pub links: Vec<u32>,
-    /// Expected cables between switches that are not there: index of the switch, port.
+    /// Ends of expected cables that are not there, between two switches that are: index of the
+    /// switch, port.
     pub missing: Vec<(u32, u32)>,
     /// Links by state: active, and not.
     pub links_active: u64,
@@ -69,7 +70,7 @@ pub struct Switches {
     /// Links to hosts that are not as they should be.
     pub hosts_bad: Vec<u32>,
     /// The sum of 1 where the switch does not answer, 2 where it is drained, 4 where it is unhealthy
-    /// and routes avoid it.
+    /// and routes avoid it, 8 where it is gone.
     pub flags: Vec<u8>,
 }
 
@@ -86,6 +87,8 @@ pub enum LinkKind {
     Avoided = 3,
     /// Not active.
     Inactive = 4,
+    /// It was there, and it or a switch at an end of it is gone.
+    Gone = 5,
 }
 
 /// Why there is no graph.

@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 
 use super::acts::Acts;
 use super::paging::Listing;
-use super::request::{selector, text_filter};
+use super::request::{known_place, past_span, selector, text_filter};
 use crate::limits::MAX_CONVERGENCES;
 use crate::model::{EventFilter, HistoryOrder, HistoryQuery, Keyed, Page};
 use crate::traits::{Control, History, Subnet};
@@ -79,11 +79,19 @@ impl ConvergenceService for Convergences {
         request: Request<v1::ListConvergencesRequest>,
     ) -> Result<Response<v1::ListConvergencesResponse>, Status> {
         let (request, listing) = Listing::<_, u64>::of(request)?;
-        let has_time = request.since_unix_ms > 0 || request.until_unix_ms > 0;
+        let (since_unix_ms, until_unix_ms) =
+            past_span(request.since_unix_ms, request.until_unix_ms)?;
+        let has_time = since_unix_ms > 0 || until_unix_ms > 0;
         let newest = match usize::try_from(request.newest) {
             Ok(0) if has_time => None,
-            Ok(0) | Err(_) => Some(MAX_CONVERGENCES),
-            Ok(newest) => Some(newest.min(MAX_CONVERGENCES)),
+            Ok(0) => Some(MAX_CONVERGENCES),
+            Ok(newest @ ..=MAX_CONVERGENCES) => Some(newest),
+            Ok(_) | Err(_) => {
+                return Err(Status::invalid_argument(format!(
+                    "newest: {} is out of range, expected 0 to {MAX_CONVERGENCES}",
+                    request.newest
+                )));
+            }
         };
         let cause = text_filter("cause", request.cause)?;
         let node = text_filter("node", request.node)?;
@@ -92,8 +100,8 @@ impl ConvergenceService for Convergences {
             // The newest ones are counted before pages are.
             after: if newest.is_some() { 0 } else { after },
             before: 0,
-            since_unix_ms: request.since_unix_ms,
-            until_unix_ms: request.until_unix_ms,
+            since_unix_ms,
+            until_unix_ms,
             filter: EventFilter::new(
                 Some(EventKind::Convergence),
                 node.as_deref(),
@@ -106,6 +114,9 @@ impl ConvergenceService for Convergences {
         };
         let generation = self.subnet.status().generation;
         let mut items = self.wanted(query).await?;
+        if let (true, Some(node)) = (items.is_empty(), &node) {
+            known_place(self.subnet.as_ref(), node)?;
+        }
         items.retain(|item| item.key > after);
         items.truncate(listing.limit());
         listing.answer_keyed(Page { generation, items })

@@ -5,6 +5,7 @@ use rsm_proto::v1::difference_service_server::DifferenceService;
 use tonic::{Request, Response, Status};
 
 use super::paging::Listing;
+use super::request::past;
 use crate::model::Page;
 use crate::traits::{History, Subnet};
 
@@ -27,7 +28,8 @@ impl DifferenceService for Differences {
                 "no history is kept: start rsm with a state folder that can be written",
             )
         })?;
-        let all = history.differences(request.at_unix_ms).await?;
+        let at = past("at_unix_ms", request.at_unix_ms)?;
+        let all = history.differences(at).await?;
         // The key of a difference is its place in the list, counted from 1.
         let after = listing.after().unwrap_or(0);
         let skipped = usize::try_from(after).unwrap_or(usize::MAX);

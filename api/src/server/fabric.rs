@@ -7,8 +7,11 @@ use tonic::{Request, Response, Status};
 
 use super::incoming::Connections;
 use super::paging::{Cursor, Listing};
-use super::request::{node_filter, node_kind, port_state, selector, severity, text_filter};
-use crate::model::{FindingFilter, LinkFilter, NodeFilter, PortFilter};
+use super::request::{
+    finding_kind, named_node, node_filter, node_kind, node_or_gone_filter, of_kind, port_state,
+    selector, severity, text_filter,
+};
+use crate::model::{FindingFilter, LinkFilter, NodeFilter, NodeKind, PortFilter};
 use crate::traits::Subnet;
 
 /// Reading the subnet.
@@ -77,9 +80,12 @@ impl FabricService for Fabric {
         request: Request<v1::ListPortsRequest>,
     ) -> Result<Response<v1::ListPortsResponse>, Status> {
         let (request, listing) = Listing::of(request)?;
+        let node = named_node(self.subnet.as_ref(), &request.node)?;
+        let kind = node_kind("node_kind", request.node_kind)?;
+        of_kind("node_kind", node.as_ref(), kind)?;
         let filter = PortFilter {
-            node: node_filter(self.subnet.as_ref(), &request.node)?,
-            node_kind: node_kind("node_kind", request.node_kind)?,
+            node: node.map(|node| node.key),
+            node_kind: kind,
             state: port_state("state", request.state)?,
             connected: request.connected,
         };
@@ -93,8 +99,14 @@ impl FabricService for Fabric {
     ) -> Result<Response<v1::ListVirtualPortsResponse>, Status> {
         let (request, listing) = Listing::of(request)?;
         let node = node_filter(self.subnet.as_ref(), &request.node)?;
-        let subnet = &self.subnet;
-        listing.answer_keyed(subnet.virtual_ports(listing.after(), listing.limit(), node))
+        let page = (self.subnet).virtual_ports(listing.after(), listing.limit(), node);
+        let mut response = listing.answer_keyed(page)?;
+        response.get_mut().off = self
+            .subnet
+            .virtual_ports_off()
+            .unwrap_or_default()
+            .to_owned();
+        Ok(response)
     }
 
     async fn list_congestion_agents(
@@ -103,8 +115,10 @@ impl FabricService for Fabric {
     ) -> Result<Response<v1::ListCongestionAgentsResponse>, Status> {
         let (request, listing) = Listing::of(request)?;
         let node = node_filter(self.subnet.as_ref(), &request.node)?;
-        let subnet = &self.subnet;
-        listing.answer_keyed(subnet.congestion_agents(listing.after(), listing.limit(), node))
+        let page = (self.subnet).congestion_agents(listing.after(), listing.limit(), node);
+        let mut response = listing.answer_keyed(page)?;
+        response.get_mut().off = self.subnet.congestion_off().unwrap_or_default().to_owned();
+        Ok(response)
     }
 
     async fn get_port(
@@ -124,8 +138,11 @@ impl FabricService for Fabric {
         request: Request<v1::ListLinksRequest>,
     ) -> Result<Response<v1::ListLinksResponse>, Status> {
         let (request, listing) = Listing::of(request)?;
+        let node = named_node(self.subnet.as_ref(), &request.node)?;
+        let kind = request.between_switches.then_some(NodeKind::Switch);
+        of_kind("between_switches", node.as_ref(), kind)?;
         let filter = LinkFilter {
-            node: node_filter(self.subnet.as_ref(), &request.node)?,
+            node: node.map(|node| node.key),
             between_switches: request.between_switches,
             slow: request.slow,
             state: port_state("state", request.state)?,
@@ -169,8 +186,8 @@ impl FabricService for Fabric {
         let (request, listing) = Listing::of(request)?;
         let filter = FindingFilter {
             min_severity: severity("min_severity", request.min_severity)?,
-            kind: text_filter("kind", request.kind)?,
-            node: node_filter(self.subnet.as_ref(), &request.node)?,
+            kind: finding_kind(self.subnet.as_ref(), request.kind)?,
+            node: node_or_gone_filter(self.subnet.as_ref(), &request.node)?,
         };
         let page = self
             .subnet

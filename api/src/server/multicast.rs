@@ -38,6 +38,10 @@ impl MulticastService for Multicast {
         let page = sa
             .multicast_groups(listing.after(), listing.limit(), filter)
             .await?;
+        // Groups outlast their partition: only where there is none, the key may be a wrong one.
+        if let (Some(p_key), true) = (filter.p_key, page.items.is_empty()) {
+            self.subnet.partition_members(p_key, None, 0)?;
+        }
         listing.answer_keyed(page)
     }
 

@@ -1,10 +1,17 @@
 //! Parses the fields of requests.
 
+use std::time::SystemTime;
+
 use rsm_ids::{Guid, PortNum};
+use rsm_proto::Label as _;
+use rsm_proto::v1;
+use rsm_proto::v1::EventKind;
 use tonic::Status;
 
+use crate::calendar::timestamp;
+use crate::error::LookupError;
 use crate::limits::{MAX_FILTER_BYTES, MAX_PATHS};
-use crate::model::{NodeKind, PortId, PortOrder, PortState, Selector, Severity};
+use crate::model::{Keyed, NodeKind, PortId, PortOrder, PortState, Selector, Severity};
 use crate::traits::Subnet;
 
 /// The name that a request gives in `field`.
@@ -15,10 +22,19 @@ pub(super) fn selector(field: &str, text: &str) -> Result<Selector, Status> {
 
 /// The GUID of the node that a filter names; none where the filter is empty.
 pub(super) fn node_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid>, Status> {
+    Ok(named_node(subnet, text)?.map(|node| node.key))
+}
+
+/// The GUID of the node that a filter names, present or gone; none where the filter is empty. For
+/// lists that have something to say about nodes that are gone.
+pub(super) fn node_or_gone_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
-    Ok(Some(subnet.node(&selector("node", text)?)?.key))
+    match subnet.node(&selector("node", text)?) {
+        Err(LookupError::Gone { node, .. }) => Ok(Some(node)),
+        found => Ok(Some(found?.key)),
+    }
 }
 
 /// The port that a filter names; none where the filter is empty.
@@ -38,6 +54,87 @@ pub(super) fn text_filter(field: &str, text: String) -> Result<Option<String>, S
         )));
     }
     Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
+/// The node that a filter names; none where the filter is empty.
+pub(super) fn named_node(
+    subnet: &dyn Subnet,
+    text: &str,
+) -> Result<Option<Keyed<Guid, v1::Node>>, Status> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(subnet.node(&selector("node", text)?)?))
+}
+
+/// Checks a text that events about a node are found by, where it has found none: the history also
+/// has nodes that are neither present nor expected, so that no name is refused beforehand.
+///
+/// # Errors
+/// Nothing has or had the name.
+pub(super) fn known_place(subnet: &dyn Subnet, text: &str) -> Result<(), Status> {
+    let found = text.parse().map(|selector| subnet.node(&selector));
+    match found {
+        Ok(Err(error @ LookupError::NotFound { .. })) => Err(Status::not_found(format!(
+            "node: nothing that is kept is about it, and {error}"
+        ))),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// A filter by kind of finding; none where it is empty.
+pub(super) fn finding_kind(subnet: &dyn Subnet, kind: String) -> Result<Option<String>, Status> {
+    let kind = text_filter("kind", kind)?;
+    if let Some(kind) = &kind {
+        let known = subnet.finding_kinds();
+        if !known.contains(&kind.as_str()) {
+            return Err(Status::invalid_argument(format!(
+                "kind: `{}` is no kind of finding, expected one of {}",
+                kind.escape_debug(),
+                known.join(", ")
+            )));
+        }
+    }
+    Ok(kind)
+}
+
+/// How far the clock of a client may be ahead of this one, in milliseconds.
+const CLOCK_SKEW_MS: u64 = 60_000;
+
+/// Checks a time of the past in milliseconds since the Unix epoch; 0 stands for none.
+///
+/// # Errors
+/// The time is still to come: nothing can have happened since.
+pub(super) fn past(field: &str, at_unix_ms: u64) -> Result<u64, Status> {
+    // A clock before 1970 is not set: no time can be compared with it.
+    let now = SystemTime::UNIX_EPOCH.elapsed().map_or(u64::MAX, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    });
+    if at_unix_ms > now.saturating_add(CLOCK_SKEW_MS) {
+        return Err(Status::invalid_argument(format!(
+            "{field}: {} ({at_unix_ms}) is in the future, expected a time before {}",
+            timestamp(at_unix_ms),
+            timestamp(now)
+        )));
+    }
+    Ok(at_unix_ms)
+}
+
+/// Checks a span of the past, from `since` on and before `until`, as [`past`].
+///
+/// # Errors
+/// As [`past`]; or the span ends before it begins.
+pub(super) fn past_span(since_unix_ms: u64, until_unix_ms: u64) -> Result<(u64, u64), Status> {
+    let since = past("since_unix_ms", since_unix_ms)?;
+    let until = past("until_unix_ms", until_unix_ms)?;
+    if until > 0 && until <= since {
+        return Err(Status::invalid_argument(format!(
+            "until_unix_ms: {} ({until}) is not after since_unix_ms, {} ({since}): nothing is between them",
+            timestamp(until),
+            timestamp(since)
+        )));
+    }
+    Ok((since, until))
 }
 
 /// The number of a port.
@@ -118,6 +215,28 @@ pub(super) fn node_kind(field: &str, value: i32) -> Result<Option<NodeKind>, Sta
     Ok(Some(kind).filter(|&kind| kind != NodeKind::Unspecified))
 }
 
+/// Checks a filter by kind of node beside one by a single node.
+///
+/// # Errors
+/// The node is of another kind, so that nothing passes both.
+pub(super) fn of_kind(
+    field: &str,
+    node: Option<&Keyed<Guid, v1::Node>>,
+    kind: Option<NodeKind>,
+) -> Result<(), Status> {
+    let label = |kind: NodeKind| NodeKind::label(kind.into()).unwrap_or_default();
+    match (node, kind) {
+        (Some(Keyed { key, message }), Some(kind)) if message.kind() != kind => {
+            Err(Status::invalid_argument(format!(
+                "{field}: {key} is no {} but a {}, so that nothing passes both filters",
+                label(kind),
+                label(message.kind())
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A filter by state of a port or link; none where it is unspecified.
 pub(super) fn port_state(field: &str, value: i32) -> Result<Option<PortState>, Status> {
     let state = PortState::try_from(value).map_err(|_| unknown(field, value))?;
@@ -128,6 +247,12 @@ pub(super) fn port_state(field: &str, value: i32) -> Result<Option<PortState>, S
 pub(super) fn severity(field: &str, value: i32) -> Result<Option<Severity>, Status> {
     let severity = Severity::try_from(value).map_err(|_| unknown(field, value))?;
     Ok(Some(severity).filter(|&severity| severity != Severity::Unspecified))
+}
+
+/// A filter by kind of event; none where it is unspecified.
+pub(super) fn event_kind(field: &str, value: i32) -> Result<Option<EventKind>, Status> {
+    let kind = EventKind::try_from(value).map_err(|_| unknown(field, value))?;
+    Ok(Some(kind).filter(|&kind| kind != EventKind::Unspecified))
 }
 
 /// An order of ports; by use where it is unspecified.

@@ -8,7 +8,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::paging::Cursor;
-use super::request::text_filter;
+use super::request::{event_kind, known_place, past_span, text_filter};
 use crate::limits::{ACT_JOURNAL, EVENT_JOURNAL, MAX_WATCHERS};
 use crate::model::{EventFilter, HistoryOrder, HistoryQuery};
 use crate::traits::{History, Subnet};
@@ -35,10 +35,9 @@ pub(super) struct Watch {
 fn filtered(request: &v1::ListEventsRequest) -> Result<Option<HistoryQuery>, Status> {
     let node = text_filter("node", request.node.clone())?;
     let cause = text_filter("cause", request.cause.clone())?;
-    let kind = v1::EventKind::try_from(request.kind)
-        .map_err(|_| Status::invalid_argument(format!("kind: {} is unknown", request.kind)))?;
-    let kind = Some(kind).filter(|&kind| kind != v1::EventKind::Unspecified);
-    let has_time = request.since_unix_ms > 0 || request.until_unix_ms > 0;
+    let kind = event_kind("kind", request.kind)?;
+    let (since_unix_ms, until_unix_ms) = past_span(request.since_unix_ms, request.until_unix_ms)?;
+    let has_time = since_unix_ms > 0 || until_unix_ms > 0;
     let has_filter = has_time || node.is_some() || cause.is_some() || kind.is_some();
     if !has_filter && !request.newest_first {
         return Ok(None);
@@ -51,8 +50,8 @@ fn filtered(request: &v1::ListEventsRequest) -> Result<Option<HistoryQuery>, Sta
     Ok(Some(HistoryQuery {
         after: 0,
         before: 0,
-        since_unix_ms: request.since_unix_ms,
-        until_unix_ms: request.until_unix_ms,
+        since_unix_ms,
+        until_unix_ms,
         filter: EventFilter::new(kind, node.as_deref(), cause.as_deref()),
         order: match request.newest_first {
             true => HistoryOrder::Newest(0),
@@ -129,6 +128,9 @@ impl WatchService for Watch {
         let cursor = Cursor::<u64>::take(&mut request)?;
         if let Some(query) = filtered(&request)? {
             let (events, next_page_token) = self.wanted(&cursor, query).await?;
+            if events.is_empty() && cursor.after.is_none() && !request.node.is_empty() {
+                known_place(self.subnet.as_ref(), &request.node)?;
+            }
             return Ok(Response::new(v1::ListEventsResponse {
                 events,
                 next_page_token,

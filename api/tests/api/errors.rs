@@ -6,6 +6,7 @@ use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use rsm_proto::v1::sa_service_client::SaServiceClient;
 use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
+use rsm_proto::v1::watch_service_client::WatchServiceClient;
 use tonic::{Code, Status};
 
 use crate::fake::{Fake, HOST, guid};
@@ -121,6 +122,87 @@ fn invalid_filters_are_refused() {
     };
     let refusal = served.block_on(client.list_ports(request)).unwrap_err();
     check(&refusal, Code::NotFound, "nobody");
+    let request = v1::ListFindingsRequest {
+        kind: "nosuch".to_owned(),
+        ..Default::default()
+    };
+    let refusal = served.block_on(client.list_findings(request)).unwrap_err();
+    check(&refusal, Code::InvalidArgument, "kind: `nosuch`");
+}
+
+#[test]
+fn filters_that_nothing_passes_together_are_refused() {
+    let served = Served::start(Fake::tree(2, 2));
+    let mut client = FabricServiceClient::new(served.unix());
+    let ports = |kind: v1::NodeKind| v1::ListPortsRequest {
+        node: "host-1".to_owned(),
+        node_kind: kind.into(),
+        ..Default::default()
+    };
+    let refusal = served.block_on(client.list_ports(ports(v1::NodeKind::Switch)));
+    check(&refusal.unwrap_err(), Code::InvalidArgument, "node_kind: ");
+    let same = served.block_on(client.list_ports(ports(v1::NodeKind::Ca)));
+    assert_eq!(same.unwrap().into_inner().ports.len(), 1);
+    let request = v1::ListLinksRequest {
+        node: "host-1".to_owned(),
+        between_switches: true,
+        ..Default::default()
+    };
+    let refusal = served.block_on(client.list_links(request)).unwrap_err();
+    check(&refusal, Code::InvalidArgument, "between_switches: ");
+}
+
+#[test]
+fn times_to_come_and_reversed_spans_are_refused_with_field_and_value() {
+    /// The year 2100.
+    const FUTURE: u64 = 4_102_444_800_000;
+    let served = Served::start(Fake::tree(1, 1));
+    let mut events = WatchServiceClient::new(served.unix());
+    let mut convergences = ConvergenceServiceClient::new(served.unix());
+    for (since_unix_ms, until_unix_ms, part) in [
+        (FUTURE, 0, "since_unix_ms: 2100-01-01"),
+        (0, FUTURE, "until_unix_ms: 2100-01-01"),
+        (2_000, 1_000, "is not after since_unix_ms"),
+        (1_000, 1_000, "nothing is between them"),
+    ] {
+        let request = v1::ListEventsRequest {
+            since_unix_ms,
+            until_unix_ms,
+            ..Default::default()
+        };
+        let refusal = served.block_on(events.list_events(request)).unwrap_err();
+        check(&refusal, Code::InvalidArgument, part);
+        let request = v1::ListConvergencesRequest {
+            since_unix_ms,
+            until_unix_ms,
+            ..Default::default()
+        };
+        let refusal = served.block_on(convergences.list_convergences(request));
+        check(&refusal.unwrap_err(), Code::InvalidArgument, part);
+    }
+    let request = v1::ListConvergencesRequest {
+        newest: 1_001,
+        ..Default::default()
+    };
+    let refusal = served.block_on(convergences.list_convergences(request));
+    check(&refusal.unwrap_err(), Code::InvalidArgument, "newest: 1001");
+}
+
+#[test]
+fn an_empty_answer_about_an_unknown_node_is_a_refusal() {
+    let served = Served::start(Fake::tree(1, 1));
+    let mut events = WatchServiceClient::new(served.unix());
+    let request = |node: &str| v1::ListEventsRequest {
+        node: node.to_owned(),
+        ..Default::default()
+    };
+    let refusal = served.block_on(events.list_events(request("nosuch")));
+    check(&refusal.unwrap_err(), Code::NotFound, "nosuch");
+    assert!(
+        served
+            .block_on(events.list_events(request("host-1")))
+            .is_ok()
+    );
 }
 
 #[test]

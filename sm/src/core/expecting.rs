@@ -57,7 +57,7 @@ impl Core {
 
     /// Forgets missing parts that an operator accepts as gone.
     pub(super) fn accept_missing(&mut self, accept: Accept, now: Time) {
-        if Arc::make_mut(&mut self.expected).accept(accept) > 0 {
+        if Arc::make_mut(&mut self.expected).accept(accept, &self.fabric) > 0 {
             self.missing = self.expected.findings(&self.fabric);
             self.remember_cabling();
             self.publish(now);

@@ -66,6 +66,10 @@ pub struct Snapshot {
     pub m_keys: MKeyStatus,
     /// The agents of congestion control; none while that is off.
     pub congestion: CongestionView,
+    /// Whether congestion control is on (`congestion.enabled`).
+    pub controls_congestion: bool,
+    /// Whether virtual ports of hosts are managed (`sm.virtualization`).
+    pub manages_vports: bool,
     /// Findings, the worst first.
     pub findings: Arc<[Finding]>,
     /// Past convergences, oldest first.
@@ -131,6 +135,8 @@ impl Snapshot {
             slow_links: SlowLinks::default(),
             m_keys: MKeyStatus::default(),
             congestion: CongestionView::default(),
+            controls_congestion: false,
+            manages_vports: false,
             findings: Arc::from([]),
             history: Arc::from([]),
             stats: ClientStats::default(),
@@ -209,6 +215,8 @@ impl Snapshot {
             slow_links: core.slow_links(),
             m_keys: core.m_key_status(),
             congestion: core.congestion.manager().view().clone(),
+            controls_congestion: core.config.congestion.enabled,
+            manages_vports: core.config.manages_vports,
             findings: findings.into(),
             history: core.history.iter().cloned().collect(),
             stats: core.client.stats(),

@@ -2,18 +2,24 @@
 //! it is one entry.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortState};
+use serde::Serialize;
 
-use super::{Expected, LostAt, LostPort};
+use super::{Expected, LostAt, LostPort, shown_at};
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
+use crate::text::count;
 
 /// How many entries have findings of their own; the rest share one finding. A dead rack of switches
 /// fits.
 const FINDINGS: usize = 64;
+
+/// How many cables of one exchange are named: two exchanged cables are the common case.
+const NAMED_CABLES: usize = 4;
 
 /// The kinds of missing entries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -22,6 +28,8 @@ pub enum MissingKind {
     Switch,
     /// Cables between switches that are present.
     Cable,
+    /// Cables between switches that lead elsewhere than before, all ends of them cabled.
+    Exchanged,
     /// A channel adapter or router.
     Host,
     /// Cables of a host that is present.
@@ -51,6 +59,50 @@ pub struct Missing {
     pub moved: Option<u64>,
     /// The redundancy left, for the operator; empty where none was lost.
     pub left: String,
+    /// Where the ends of exchanged cables lead now, for the operator; empty where cables are gone.
+    pub now: String,
+}
+
+/// Counts of missing parts.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct MissingCounts {
+    /// Switches.
+    pub switches: u64,
+    /// Cables between two switches, those of missing switches among them.
+    pub cables: u64,
+    /// Channel adapters and routers.
+    pub hosts: u64,
+    /// Cables of channel adapters and routers that are present.
+    pub host_cables: u64,
+    /// Cables between two switches that lead elsewhere than before.
+    pub exchanged_cables: u64,
+}
+
+/// `1 switch and 36 cables missing, 2 cables exchanged`; nothing where all parts are where they were.
+impl fmt::Display for MissingCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gone = [
+            (self.switches, "switch", "switches"),
+            (self.cables, "cable", "cables"),
+            (self.hosts, "host", "hosts"),
+            (self.host_cables, "host cable", "host cables"),
+        ];
+        let gone = gone.into_iter().filter(|&(number, ..)| number > 0);
+        let gone: Vec<String> = gone
+            .map(|(number, one, many)| count(number, one, many))
+            .collect();
+        let mut parts = Vec::new();
+        match gone.split_last() {
+            None => {}
+            Some((last, [])) => parts.push(format!("{last} missing")),
+            Some((last, first)) => parts.push(format!("{} and {last} missing", first.join(", "))),
+        }
+        if self.exchanged_cables > 0 {
+            let cables = count(self.exchanged_cables, "cable", "cables");
+            parts.push(format!("{cables} exchanged"));
+        }
+        f.write_str(&parts.join(", "))
+    }
 }
 
 /// Links to other switches that a switch has, and had.
@@ -77,8 +129,84 @@ impl Expected {
                 .into_iter()
                 .map(|(node, cables)| self.missing_cables(fabric, node, cables)),
         );
+        let exchanges = self.exchanges(fabric).into_iter();
+        missing.extend(exchanges.map(|ends| self.exchanged(fabric, &ends)));
         missing.sort_by_key(|missing| missing.key);
         missing
+    }
+
+    /// Counts the missing entries, each cable once.
+    pub fn counts(&self, fabric: &Fabric) -> MissingCounts {
+        let mut counts = MissingCounts::default();
+        for node in self.nodes.values() {
+            *match node.kind {
+                NodeType::Switch => &mut counts.switches,
+                _ => &mut counts.hosts,
+            } += 1;
+        }
+        for (here, there) in self.lost_cables() {
+            let mut hosts = [here, there].into_iter();
+            let host = hosts.find(|end| !self.is_switch(fabric, end.node));
+            match host {
+                None => counts.cables += 1,
+                Some(host) if self.nodes.contains_key(&host.node) => {}
+                Some(_) => counts.host_cables += 1,
+            }
+        }
+        let exchanges = self.exchanges(fabric);
+        // Each cable has two ends.
+        counts.exchanged_cables = exchanges.iter().map(|ends| ends.len() as u64 / 2).sum();
+        counts
+    }
+
+    /// Missing cables, each once, with its ends.
+    pub fn lost_cables(&self) -> impl Iterator<Item = (PortKey, PortKey)> {
+        let ports = self.ports.iter();
+        let ends = ports.map(|(&key, port)| (key, port.peer));
+        ends.filter(|&(here, there)| {
+            let other = self.ports.get(&there).map(|other| other.peer);
+            here < there || other != Some(here)
+        })
+    }
+
+    /// An exchange of the cables with these ends, at least one.
+    fn exchanged(&self, fabric: &Fabric, ends: &[PortKey]) -> Missing {
+        let before = |end: &PortKey| Some((*end, self.recabled.get(end)?));
+        let before: Vec<(PortKey, &LostPort)> = ends.iter().filter_map(before).collect();
+        let cables = before.iter().map(|&(here, port)| (here, port.peer));
+        let cables: Vec<(PortKey, PortKey)> = cables.filter(|(a, b)| a < b).collect();
+        let key = cables.first().map_or(ends[0], |&(here, _)| here);
+        let now = cables.iter().map(|&(here, there)| {
+            let now = shown_at(fabric, here).unwrap_or(there);
+            let [here, now, there] = [here, now, there].map(|port| self.port_name(fabric, port));
+            format!("{here} leads to {now} (was at {there})")
+        });
+        let mut now: Vec<String> = now.take(NAMED_CABLES).collect();
+        if let Some(more @ 1..) = cables.len().checked_sub(NAMED_CABLES) {
+            now.push(format!("and {more} more"));
+        }
+        Missing {
+            key,
+            kind: MissingKind::Exchanged,
+            name: self.name(fabric, key.node),
+            at: before
+                .iter()
+                .map(|(_, port)| port.at)
+                .min()
+                .unwrap_or(LostAt::Unknown),
+            state: before
+                .first()
+                .map_or(PortState::Down, |(_, port)| port.state),
+            peers: cables
+                .iter()
+                .map(|(_, far)| self.name(fabric, far.node))
+                .collect(),
+            cables,
+            hosts_behind: 0,
+            moved: None,
+            left: String::new(),
+            now: now.join(", "),
+        }
     }
 
     /// Missing hosts whose every missing cable leads to a missing switch, with (the first) such
@@ -210,6 +338,7 @@ impl Expected {
             hosts_behind: 0,
             moved: ports.iter().filter_map(|port| port.moved).max(),
             left: String::new(),
+            now: String::new(),
             cables,
         }
     }
@@ -247,13 +376,15 @@ impl Expected {
         }
     }
 
-    fn is_switch(&self, fabric: &Fabric, guid: Guid) -> bool {
+    /// Whether a node, present or missing, is a switch.
+    pub(crate) fn is_switch(&self, fabric: &Fabric, guid: Guid) -> bool {
         let here = fabric.find(guid).map(|ix| fabric.node(ix).kind());
         let kind = here.or_else(|| Some(self.nodes.get(&guid)?.kind));
         kind == Some(NodeType::Switch)
     }
 
-    fn name(&self, fabric: &Fabric, guid: Guid) -> String {
+    /// The name of a node, present or missing; its GUID where it has none.
+    pub fn name(&self, fabric: &Fabric, guid: Guid) -> String {
         match (fabric.find(guid), self.nodes.get(&guid)) {
             (Some(ix), _) => fabric.node(ix).name(),
             (None, Some(node)) if !node.description.is_empty() => node.description.clone(),
@@ -320,6 +451,11 @@ impl Missing {
             ),
             MissingKind::Cable => (FindingKind::CableMissing, Severity::Warning, self.cable()),
             MissingKind::HostCable => (FindingKind::CableMissing, Severity::Info, self.cable()),
+            MissingKind::Exchanged => (
+                FindingKind::CablesExchanged,
+                Severity::Warning,
+                format!("cables between switches were exchanged: {}", self.now),
+            ),
         };
         let mut text = what;
         if self.at == LostAt::Unknown {
@@ -338,9 +474,12 @@ impl Missing {
             PortNum::ZERO => self.key.node.to_string(),
             _ => self.key.to_string(),
         };
-        text.push_str(&format!(
-            "; if it is gone for good: rsmctl expect --accept {named}"
-        ));
+        text.push_str(&match self.kind {
+            MissingKind::Exchanged => format!(
+                "; routes use them as they are now: put them back, or if they are to stay: rsmctl expect --accept {named}"
+            ),
+            _ => format!("; if it is gone for good: rsmctl expect --accept {named}"),
+        });
         let subject = match self.key.port {
             PortNum::ZERO => Subject::Node(self.key.node),
             _ => Subject::Port(self.key),

@@ -19,7 +19,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeType, PortState};
 
-pub use self::missing::{Missing, MissingKind};
+pub use self::missing::{Missing, MissingCounts, MissingKind};
 use crate::fabric::{Delta, Fabric, Node, Port};
 use crate::sweep::inventory::PortKey;
 
@@ -95,6 +95,8 @@ pub enum Accept {
 pub struct Expected {
     ports: BTreeMap<PortKey, LostPort>,
     nodes: BTreeMap<Guid, LostNode>,
+    /// Cables to switches that switch ports had before the ones that they have now.
+    recabled: BTreeMap<PortKey, LostPort>,
     /// Ports and nodes beyond the limits.
     dropped: u64,
 }
@@ -117,6 +119,7 @@ impl Cabling {
             for missing in [&self.missing, &earlier.missing] {
                 differing.extend(missing.nodes.keys());
                 differing.extend(missing.ports.keys().map(|port| port.node));
+                differing.extend(missing.recabled.keys().map(|port| port.node));
             }
         }
         differing
@@ -128,11 +131,14 @@ impl Cabling {
         self.missing.node(guid).cloned().or_else(there)
     }
 
-    /// The ports of a node that have a cable, or are missing theirs.
+    /// The ports of a node that have a cable, or are missing theirs; those with another one than
+    /// before with the one before.
     pub fn cables_of(&self, guid: Guid) -> BTreeMap<PortKey, LostPort> {
         let node = self.fabric.node_of(guid);
         let mut cables: BTreeMap<PortKey, LostPort> =
             node.into_iter().flat_map(cabled_ports).collect();
+        let recabled = self.missing.recabled.range(ports_of(guid));
+        cables.extend(recabled.map(|(&key, &port)| (key, port)));
         cables.extend(self.missing.ports_of(guid).map(|(key, &port)| (key, port)));
         cables
     }
@@ -140,9 +146,13 @@ impl Cabling {
     /// All nodes with a kept record.
     pub fn nodes(&self) -> BTreeSet<Guid> {
         let there = self.fabric.nodes().map(|node| node.guid);
-        let missing = self.missing.ports.keys().map(|port| port.node);
+        let ports = self
+            .missing
+            .ports
+            .keys()
+            .chain(self.missing.recabled.keys());
         there
-            .chain(missing)
+            .chain(ports.map(|port| port.node))
             .chain(self.missing.nodes.keys().copied())
             .collect()
     }
@@ -166,37 +176,48 @@ impl Cabling {
     /// all of `present`, without the search trees of a whole fabric.
     pub fn missing_from(&self, present: &Fabric) -> Expected {
         let mut expected = Expected::default();
-        let cabled = Cabled::of(present);
-        let lost = |here, peer| {
-            let is_moved = || cabled.is_host_port(peer) && self.peer_of(peer) == Some(here);
-            !cabled.has(here) && !is_moved()
-        };
         for node in self.fabric.nodes() {
-            let there = present.node_of(node.guid);
-            if there.is_none() && self.missing.node(node.guid).is_none() {
+            if present.find(node.guid).is_none() && self.missing.node(node.guid).is_none() {
                 expected.lose_node(node.guid, LostNode::of(node, LostAt::Unknown));
-            }
-            for (here, port) in cabled_ports(node) {
-                if self.missing.port(here).is_none() && lost(here, port.peer) {
-                    expected.lose_port(here, port);
-                }
             }
         }
         let nodes = self.missing.nodes();
         for (guid, node) in nodes.filter(|&(guid, _)| present.find(guid).is_none()) {
             expected.lose_node(guid, node.clone());
         }
-        let ports = self.missing.ports();
-        for (here, port) in ports.filter(|(here, port)| lost(*here, port.peer)) {
-            expected.lose_port(here, *port);
+        let cabled = Cabled::of(present);
+        for (here, port) in self.kept_cables() {
+            let is_moved =
+                || cabled.is_host_port(port.peer) && self.peer_of(port.peer) == Some(here);
+            if cabled.has(here) {
+                expected.note_recabled(here, port, present);
+            } else if !is_moved() {
+                expected.lose_port(here, port);
+            }
         }
         expected.forget_times();
         expected
     }
 
+    /// All kept cables from both ends, as [`cables_of`](Cabling::cables_of) has them.
+    fn kept_cables(&self) -> impl Iterator<Item = (PortKey, LostPort)> {
+        let Expected {
+            ports, recabled, ..
+        } = &*self.missing;
+        let there = self.fabric.nodes().flat_map(cabled_ports);
+        let there =
+            there.filter(|(key, _)| !ports.contains_key(key) && !recabled.contains_key(key));
+        let before = recabled.iter().filter(|(key, _)| !ports.contains_key(key));
+        there.chain(ports.iter().chain(before).map(|(&key, &port)| (key, port)))
+    }
+
     /// The other end of the cable that a port has, or is missing.
     fn peer_of(&self, key: PortKey) -> Option<PortKey> {
-        let missing = self.missing.port(key).map(|port| port.peer);
+        let Expected {
+            ports, recabled, ..
+        } = &*self.missing;
+        let missing = ports.get(&key).or_else(|| recabled.get(&key));
+        let missing = missing.map(|port| port.peer);
         missing.or_else(|| shown_at(&self.fabric, key))
     }
 }
@@ -283,7 +304,8 @@ fn ports_of(node: Guid) -> RangeInclusive<PortKey> {
 impl Expected {
     /// Forgets the times of this run, which have no meaning in the next one.
     fn forget_times(&mut self) {
-        let ports = self.ports.values_mut().map(|port| &mut port.at);
+        let ports = self.ports.values_mut().chain(self.recabled.values_mut());
+        let ports = ports.map(|port| &mut port.at);
         let nodes = self.nodes.values_mut().map(|node| &mut node.at);
         for at in ports.chain(nodes) {
             if let LostAt::Run(_) = at {
@@ -292,9 +314,12 @@ impl Expected {
         }
     }
 
-    /// Whether nothing is missing.
+    /// Whether nothing is missing, and all cables between switches are where they were.
     pub fn is_empty(&self) -> bool {
-        self.ports.is_empty() && self.nodes.is_empty() && self.dropped == 0
+        self.ports.is_empty()
+            && self.nodes.is_empty()
+            && self.recabled.is_empty()
+            && self.dropped == 0
     }
 
     /// Ports that are missing their cable, ascending.
@@ -368,9 +393,36 @@ impl Expected {
         for guid in &delta.nodes_appeared {
             self.nodes.remove(guid);
         }
-        for &(a, b) in &delta.links_appeared {
-            self.find(a, new);
-            self.find(b, new);
+        let found = || delta.links_appeared.iter().flat_map(|&(a, b)| [a, b]);
+        for key in found() {
+            if let Some(&lost) = self.ports.get(&key) {
+                self.note_recabled(key, lost, new);
+            }
+        }
+        for key in found() {
+            self.find(key, new);
+        }
+    }
+
+    /// A port is cabled. Records the cable `before` where both are between switches and differ, of
+    /// several the first; forgets the one recorded once it is put back.
+    fn note_recabled(&mut self, key: PortKey, before: LostPort, new: &Fabric) {
+        let is_back = |before: &LostPort| shown_at(new, key) == Some(before.peer);
+        match self.recabled.get(&key) {
+            Some(recorded) if is_back(recorded) => drop(self.recabled.remove(&key)),
+            Some(_) => {}
+            None => {
+                let is_between_switches =
+                    self.is_switch(new, key.node) && self.is_switch(new, before.peer.node);
+                if !is_between_switches || shown_at(new, key).is_none() || is_back(&before) {
+                    return;
+                }
+                if self.recabled.len() < MAX_LOST_PORTS {
+                    self.recabled.insert(key, before);
+                } else {
+                    self.dropped += 1;
+                }
+            }
         }
     }
 
@@ -404,9 +456,13 @@ impl Expected {
         fresh.for_each(|port| port.moved = Some(ways));
     }
 
-    /// Stops expecting the entries of `accept`. Returns how many nodes and ports those were.
-    pub fn accept(&mut self, accept: Accept) -> usize {
-        let before = self.ports.len() + self.nodes.len();
+    /// Stops expecting the entries of `accept`: of exchanged cables, all those exchanged with the one
+    /// that it names. Returns how many nodes and ports those were.
+    pub fn accept(&mut self, accept: Accept, fabric: &Fabric) -> usize {
+        let count = |expected: &Expected| {
+            expected.ports.len() + expected.nodes.len() + expected.recabled.len()
+        };
+        let before = count(self);
         match accept {
             Accept::All => *self = Expected::default(),
             Accept::Node(guid) => {
@@ -415,17 +471,61 @@ impl Expected {
                 for key in ports {
                     self.accept_port(key);
                 }
+                self.accept_exchanged(fabric, |key| key.node == guid);
             }
-            Accept::Port(key) => self.accept_port(key),
+            Accept::Port(key) => {
+                self.accept_port(key);
+                self.accept_exchanged(fabric, |port| port == key);
+            }
         }
-        before - self.ports.len() - self.nodes.len()
+        before - count(self)
     }
 
     fn accept_port(&mut self, key: PortKey) {
         if let Some(lost) = self.ports.remove(&key) {
             self.ports
                 .remove_entry_if(&lost.peer, |other| other.peer == key);
+            // The end that is cabled elsewhere keeps its present cable.
+            self.recabled
+                .remove_entry_if(&lost.peer, |other| other.peer == key);
         }
+    }
+
+    fn accept_exchanged(&mut self, fabric: &Fabric, is_meant: impl Fn(PortKey) -> bool) {
+        for ends in self.exchanges(fabric) {
+            if ends.iter().any(|&key| is_meant(key)) {
+                for key in ends {
+                    self.recabled.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// The exchanges of cables between switches, each as the ends of its cables, ascending: all of
+    /// them are cabled, and none as it was. Of a cable with an end that is not cabled, the loss is
+    /// listed instead.
+    fn exchanges(&self, fabric: &Fabric) -> Vec<Vec<PortKey>> {
+        let is_whole = |(key, before): (&PortKey, &LostPort)| {
+            let other = self.recabled.get(&before.peer);
+            let is_cabled = [key, &before.peer].map(|end| !self.ports.contains_key(end));
+            (other.is_some_and(|other| other.peer == *key) && is_cabled == [true; 2])
+                .then_some(*key)
+        };
+        let mut rest: BTreeSet<PortKey> = self.recabled.iter().filter_map(is_whole).collect();
+        let mut exchanges = Vec::new();
+        while let Some(first) = rest.pop_first() {
+            let mut ends = vec![first];
+            let mut next = 0;
+            while let Some(&key) = ends.get(next) {
+                let before = self.recabled.get(&key).map(|before| before.peer);
+                let others = [before, shown_at(fabric, key)].into_iter().flatten();
+                ends.extend(others.filter(|other| rest.remove(other)));
+                next += 1;
+            }
+            ends.sort_unstable();
+            exchanges.push(ends);
+        }
+        exchanges
     }
 }
 

@@ -6,11 +6,14 @@ use rsm_api::model::{NodeKind, PhysicalState, PortState};
 use rsm_api::v1_fields::{link_speed, link_width};
 use rsm_api::{model, v1};
 use rsm_ids::{Guid, Lid, LinkSpeed, LinkWidth, Lmc, PortNum};
+use rsm_mad::Time;
 use rsm_mad::wire::attr;
 use rsm_mad::wire::attr::{Capabilities, NodeType, PortInfo, PortPhysicalState};
 
 use super::avoided::Marks;
+use super::missing::lost_unix_ms;
 use crate::capabilities::DeviceCapabilities;
+use crate::expected::Expected;
 use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
 use crate::health::{SlowLink, SlowLinks};
 use crate::plan::Plan;
@@ -133,6 +136,9 @@ pub(super) struct ApiView<'a> {
     pub(super) marks: &'a Marks,
     pub(super) slow_links: &'a SlowLinks,
     pub(super) capabilities: &'a DeviceCapabilities,
+    pub(super) expected: &'a Expected,
+    /// The time of [`Time::ZERO`], in milliseconds since the Unix epoch.
+    pub(super) began_unix_ms: u64,
 }
 
 impl ApiView<'_> {
@@ -212,7 +218,19 @@ impl ApiView<'_> {
                 description: self.fabric.node(peer.node).description.clone(),
             }),
             avoidance: self.avoidance(at).into(),
+            gone_cable: self.gone_cable(at),
         }
+    }
+
+    /// The cable that the port had, where it has none now.
+    pub(super) fn gone_cable(&self, at: PortRef) -> Option<v1::GoneCable> {
+        let lost = self.expected.port(self.fabric.key(at))?;
+        let unix_ms = |at: Time| self.began_unix_ms + at.as_nanos() / 1_000_000;
+        Some(v1::GoneCable {
+            port: Some(api_key(lost.peer).into()),
+            description: self.expected.name(self.fabric, lost.peer.node),
+            lost_unix_ms: lost_unix_ms(lost.at, &unix_ms),
+        })
     }
 
     /// The link at `at`, if there is one, seen from the end that comes first.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rsm_api::model::{Keyed, Page, PortId, Selector};
 use rsm_api::resolve::resolve_port;
-use rsm_api::{RoutingError, v1};
+use rsm_api::{RoutingError, timestamp, v1};
 use rsm_routing::quality::{CrossingHost, crossing, crossing_from};
 use rsm_routing::topology::Destination;
 
@@ -41,11 +41,26 @@ pub(super) fn ends(
     let at = plan.fabric.find_port(key);
     let peer = at.and_then(|at| plan.fabric.port(at).peer);
     let peer = peer.ok_or_else(|| RoutingError::Impossible {
-        reason: format!(
-            "there is no cable at `{port}`: name a port with one, as in `leaf-03:7` (`rsmctl links` lists them)"
-        ),
+        reason: gone(published, key, port).unwrap_or_else(|| {
+            format!(
+                "there is no cable at `{port}`: name a port with one, as in `leaf-03:7` (`rsmctl links` lists them)"
+            )
+        }),
     })?;
     Ok([key.min(peer), key.max(peer)])
+}
+
+/// Where the cable of a port led until it went; `None` where none is missing.
+fn gone(published: &Published, key: PortKey, port: &Selector) -> Option<String> {
+    let at = published.fabric().find_port(key)?;
+    let gone = published.api_view().gone_cable(at)?;
+    let number = gone.port.map_or(0, |port| port.number);
+    let until = gone.lost_unix_ms;
+    let until = until.map_or_else(|| "before this start of rsm".to_owned(), timestamp);
+    Some(format!(
+        "the cable at `{port}` is gone: it led to {} port {number} until {until} (`rsmctl expect` lists what is missing)",
+        gone.description
+    ))
 }
 
 /// The paths of pairs of hosts over a cable, by the tables of a plan.

@@ -8,7 +8,7 @@ use rsm_api::model::{
     DrainQuestion, PartitionChange, PartitionChanged, Selector, SubnetState, WhenCutOff,
 };
 use rsm_api::resolve::resolve_node_or_port;
-use rsm_api::{BoxFuture, Control, ControlError, v1};
+use rsm_api::{BoxFuture, Control, ControlError, LookupError, v1};
 use rsm_ids::{Lid, PortNum};
 use rsm_routing::engine::UnknownEngine;
 use tokio::sync::mpsc::error::TrySendError;
@@ -242,7 +242,8 @@ impl Control for Controller {
         };
         // Counted in the published snapshot; the core applies the command to its state at its
         // arrival.
-        let accepted = Expected::clone(&published.snapshot.expected).accept(accept);
+        let expected = &published.snapshot.expected;
+        let accepted = Expected::clone(expected).accept(accept, published.fabric());
         if accepted == 0 {
             let reason = "nothing is missing there: `rsmctl expect` lists what is".to_owned();
             return Err(ControlError::Refused { reason });
@@ -352,7 +353,11 @@ fn unsent(error: TrySendError<Event>) -> ControlError {
 fn missing_at(published: &Published, name: &Selector) -> Result<Accept, ControlError> {
     let (node, port) = match published.names.find_gone(name) {
         Some(found) => found,
-        None => resolve_node_or_port(&published.names, name)?,
+        None => match resolve_node_or_port(&published.names, name) {
+            // A part of its name, which nothing present has.
+            Err(LookupError::Gone { node, port, .. }) => (node, port),
+            found => found?,
+        },
     };
     Ok(match port {
         None | Some(PortNum::ZERO) => Accept::Node(node),

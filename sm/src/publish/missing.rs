@@ -1,50 +1,38 @@
 //! Missing nodes and cables, as they are shown and looked up.
 
-use rsm_api::model::{Keyed, MissingKind, PortId, Selector};
+use rsm_api::model::{GoneSwitch, GoneSwitches, Keyed, MissingKind, PortId, Selector};
 use rsm_api::{LookupError, timestamp, v1};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
-use rsm_mad::wire::attr::{PortInfo, PortPhysicalState};
+use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
 
 use super::api_view::{api_key, shown_state};
 use crate::core::snapshot::Snapshot;
-use crate::expected::{self, LostAt, LostEnd, Missing};
+use crate::expected::{self, Expected, LostAt, LostEnd, Missing};
 use crate::fabric::Fabric;
+use crate::sweep::inventory::PortKey;
 
-/// A missing node, with its description.
+/// A missing node, as names lead to it.
 pub(super) struct Gone {
-    guid: Guid,
-    description: String,
-    ends: Vec<LostEnd>,
+    pub(super) guid: Guid,
+    pub(super) description: String,
+    /// Its end ports.
+    pub(super) ends: Vec<LostEnd>,
     place: String,
     until: String,
 }
 
 impl Gone {
-    /// The node, with the port where `selector` names one of this node's.
-    pub(super) fn named(&self, selector: &Selector) -> Option<(Guid, Option<PortNum>)> {
-        let end = |is_it: &dyn Fn(&LostEnd) -> bool| {
-            let end = self.ends.iter().find(|end| is_it(end))?;
-            Some((self.guid, Some(end.port)))
-        };
-        match selector {
-            Selector::Guid { guid, port } if *guid == self.guid => Some((self.guid, *port)),
-            Selector::Guid { guid, port: None } => end(&|end| end.guid == *guid),
-            Selector::Guid { .. } => None,
-            Selector::Lid(lid) => end(&|end| end.lid == *lid && *lid != Lid::NONE),
-            Selector::Gid(gid) => end(&|end| end.guid == gid.guid()),
-            Selector::Description(text) if *text == self.description => Some((self.guid, None)),
-            Selector::Description(text) => {
-                let (name, port) = Selector::split_port(text)?;
-                (name == self.description).then_some((self.guid, Some(port)))
-            }
-        }
-    }
-
-    /// The answer to a lookup of the node.
-    pub(super) fn error(&self, selector: &Selector) -> LookupError {
+    /// The answer to a lookup of the node, or of one of its ports.
+    pub(super) fn error(&self, selector: &Selector, port: Option<PortNum>) -> LookupError {
         LookupError::Gone {
             selector: selector.to_string(),
+            node: self.guid,
+            port,
+            name: match self.description.as_str() {
+                "" => self.guid.to_string(),
+                description => description.to_owned(),
+            },
             place: self.place.clone(),
             until: self.until.clone(),
         }
@@ -58,21 +46,55 @@ pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Go
         .nodes()
         .filter(|(guid, _)| fabric.find(*guid).is_none());
     nodes
-        .map(|(guid, node)| {
-            let first = expected.ports_of(guid).next();
-            Gone {
-                guid,
-                description: node.description.clone(),
-                ends: node.ends.clone(),
-                place: first.map_or_else(
-                    || "a place that is not known".to_owned(),
-                    |(_, port)| expected.port_name(fabric, port.peer),
-                ),
-                until: lost_unix_ms(node.at, unix_ms)
-                    .map_or_else(|| "before this start of rsm".to_owned(), timestamp),
-            }
+        .map(|(guid, node)| Gone {
+            guid,
+            description: node.description.clone(),
+            ends: node.ends.clone(),
+            place: place(expected, fabric, guid),
+            until: until(node.at, unix_ms),
         })
         .collect()
+}
+
+/// Missing switches, and the missing cables between switches.
+pub(super) fn gone_switches(snapshot: &Snapshot) -> GoneSwitches {
+    let (expected, fabric) = (&snapshot.expected, &snapshot.fabric);
+    let is_switch = |end: PortKey| expected.is_switch(fabric, end.node);
+    let nodes = expected.nodes();
+    let is_gone = |guid: Guid| fabric.find(guid).is_none();
+    let switches = nodes.filter(|&(guid, node)| node.kind == NodeType::Switch && is_gone(guid));
+    let switches = switches.map(|(guid, node)| {
+        let mut peers = expected.ports_of(guid).map(|(_, port)| port.peer);
+        GoneSwitch {
+            guid,
+            description: node.description.clone(),
+            lid: node.ends.first().map_or(Lid::NONE, |end| end.lid),
+            has_hosts: peers.any(|peer| !is_switch(peer)),
+        }
+    });
+    let cables = expected.lost_cables();
+    let cables = cables.filter(|&(a, b)| is_switch(a) && is_switch(b));
+    GoneSwitches {
+        switches: switches.collect(),
+        cables: cables.map(|(a, b)| [api_key(a), api_key(b)]).collect(),
+    }
+}
+
+/// The former place of a missing node: the other end of its first cable.
+fn place(expected: &Expected, fabric: &Fabric, guid: Guid) -> String {
+    let Some((_, port)) = expected.ports_of(guid).next() else {
+        return "a place that is not known".to_owned();
+    };
+    let name = expected.port_name(fabric, port.peer);
+    match fabric.find(port.peer.node) {
+        Some(_) => name,
+        None => format!("{name}, which is gone as well,"),
+    }
+}
+
+/// When a missing part was there last, in words that follow `until`.
+fn until(at: LostAt, unix_ms: &dyn Fn(Time) -> u64) -> String {
+    lost_unix_ms(at, unix_ms).map_or_else(|| "before this start of rsm".to_owned(), timestamp)
 }
 
 /// Every missing node and cable, by ascending key.
@@ -93,7 +115,10 @@ pub(super) fn shown(
             cables: missing.cables.len() as u64,
             hosts_behind: missing.hosts_behind as u64,
             moved_routes: missing.moved,
-            seen: seen(&snapshot.fabric, &missing),
+            seen: match missing.now.as_str() {
+                "" => seen(&snapshot.fabric, &missing),
+                now => now.to_owned(),
+            },
             name: missing.name,
             left: missing.left,
         },
@@ -125,7 +150,8 @@ fn seen(fabric: &Fabric, missing: &Missing) -> String {
     }
 }
 
-fn lost_unix_ms(at: LostAt, unix_ms: &dyn Fn(Time) -> u64) -> Option<u64> {
+/// When a part went missing, in milliseconds since the Unix epoch; `None` if it is not known.
+pub(super) fn lost_unix_ms(at: LostAt, unix_ms: &dyn Fn(Time) -> u64) -> Option<u64> {
     match at {
         LostAt::Unknown => None,
         LostAt::Unix(unix_ms) => Some(unix_ms),
@@ -139,5 +165,6 @@ fn kind(kind: expected::MissingKind) -> MissingKind {
         expected::MissingKind::Cable => MissingKind::Cable,
         expected::MissingKind::Host => MissingKind::Host,
         expected::MissingKind::HostCable => MissingKind::HostCable,
+        expected::MissingKind::Exchanged => MissingKind::Exchanged,
     }
 }

@@ -4,12 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use rsm_api::LookupError;
 use rsm_api::model::{PortId, Selector};
-use rsm_api::resolve::NameLookup;
+use rsm_api::resolve::{NameLookup, Sense, ambiguous, called, candidates};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 use super::api_view::{api_key, core_key, end_port_numbers, holds_lid};
 use super::index::Index;
 use super::missing::Gone;
+use crate::expected::LostEnd;
 use crate::fabric::Fabric;
 
 /// Finds nodes and ports of a fabric by the names that operators use.
@@ -38,9 +39,46 @@ impl Names {
         Names { gone, ..self }
     }
 
-    /// The missing node that had this name, with the port where the name is one's.
+    /// The missing node that had this name as a whole, with the port where the name is one's;
+    /// `None` if several had it.
     pub(super) fn find_gone(&self, selector: &Selector) -> Option<(Guid, Option<PortNum>)> {
-        self.gone.iter().find_map(|gone| gone.named(selector))
+        let (gone, port) = self.gone_named(selector, Sense::Whole);
+        match gone[..] {
+            [gone] => Some((gone.guid, port)),
+            _ => None,
+        }
+    }
+
+    /// Missing nodes that had this name, with the port where the name is one's.
+    fn gone_named(&self, selector: &Selector, sense: Sense) -> (Vec<&Gone>, Option<PortNum>) {
+        let with_end = |is_meant: &dyn Fn(&LostEnd) -> bool| {
+            let found = self.gone.iter().find_map(|gone| {
+                let mut ends = gone.ends.iter();
+                Some((gone, ends.find(|end| is_meant(end))?.port))
+            });
+            found.map_or_else(Default::default, |(gone, port)| (vec![gone], Some(port)))
+        };
+        match selector {
+            Selector::Guid { guid, port } => {
+                match (self.gone.iter().find(|gone| gone.guid == *guid), port) {
+                    (Some(gone), port) => (vec![gone], *port),
+                    (None, None) => with_end(&|end| end.guid == *guid),
+                    (None, Some(_)) => Default::default(),
+                }
+            }
+            Selector::Lid(lid) => with_end(&|end| end.lid == *lid && lid.is_unicast()),
+            Selector::Gid(gid) => {
+                with_end(&|end| end.guid == gid.guid() && self.has_prefix(gid.prefix()))
+            }
+            Selector::Description(text) => called(text, sense, &|is_meant| {
+                let gone = self.gone.iter();
+                gone.filter(|gone| is_meant(&gone.description)).collect()
+            }),
+        }
+    }
+
+    fn has_prefix(&self, prefix: u64) -> bool {
+        [self.prefix, Gid::LINK_LOCAL].contains(&prefix)
     }
 
     /// The upper half of every GID.
@@ -69,7 +107,7 @@ impl NameLookup for Names {
     }
 
     fn port_of_gid(&self, gid: Gid) -> Option<PortId> {
-        let here = [self.prefix, Gid::LINK_LOCAL].contains(&gid.prefix());
+        let here = self.has_prefix(gid.prefix());
         here.then(|| self.port_of_guid(gid.guid())).flatten()
     }
 
@@ -96,11 +134,15 @@ impl NameLookup for Names {
             .collect()
     }
 
-    fn gone(&self, selector: &Selector) -> Option<LookupError> {
-        let gone = self
-            .gone
-            .iter()
-            .find(|gone| gone.named(selector).is_some())?;
-        Some(gone.error(selector))
+    fn gone(&self, selector: &Selector, sense: Sense) -> Option<LookupError> {
+        let (gone, port) = self.gone_named(selector, sense);
+        match gone[..] {
+            [] => None,
+            [gone] => Some(gone.error(selector, port)),
+            _ => {
+                let nodes: Vec<Guid> = gone.iter().map(|gone| gone.guid).collect();
+                Some(ambiguous(selector, candidates(&nodes, port)))
+            }
+        }
     }
 }

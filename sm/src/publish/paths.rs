@@ -11,8 +11,9 @@ use rsm_mad::wire::sa::TraceRecord;
 
 use super::api_view::{api_key, core_key};
 use super::published::Published;
-use super::routes::{end_port, shown_hop};
-use crate::sa::{self, Directory, PathEnd, SaSnapshot, TracedPath};
+use super::routes::{dropped, end_port, shown_hop};
+use crate::fabric::PortRef;
+use crate::sa::{self, Directory, NoPath, PathEnd, SaSnapshot, TracedPath};
 
 /// The answer to `question`. Names are looked up in `published`, paths in `sa_snapshot`.
 pub(super) fn between(
@@ -29,8 +30,8 @@ pub(super) fn between(
     if !sa_snapshot.is_master() {
         return Err(not_answering("this subnet manager is not the master"));
     }
-    let (source, from) = end(published, directory, &question.source)?;
-    let (destination, to) = end(published, directory, &question.destination)?;
+    let (source_port, from) = end(published, directory, &question.source)?;
+    let (destination_port, to) = end(published, directory, &question.destination)?;
     let found = directory.paths(&sa::PathQuery {
         from,
         to,
@@ -51,8 +52,20 @@ pub(super) fn between(
                 .collect(),
             String::new(),
         ),
+        Err(NoPath::NoWay(lid)) => {
+            let way = match published.index().port_of_lid(lid) {
+                Some(holder) if holder == source_port => (destination_port, source_port),
+                _ => (source_port, destination_port),
+            };
+            let reason = NoPath::NoWay(lid).to_string();
+            let dropped = dropped(published, way.0, way.1, lid);
+            let dropped = dropped.map_or_else(String::new, |dropped| format!(": {dropped}"));
+            (Vec::new(), reason + &dropped)
+        }
         Err(reason) => (Vec::new(), reason.to_string()),
     };
+    let [source, destination] =
+        [source_port, destination_port].map(|at| api_key(published.fabric().key(at)));
     let paths = v1::Paths {
         source: Some(source.into()),
         destination: Some(destination.into()),
@@ -65,13 +78,14 @@ pub(super) fn between(
     })
 }
 
-/// The end port that `selector` names, as the directory has it.
+/// The end port that `selector` names, and the same as the directory has it.
 fn end(
     published: &Published,
     directory: &Directory,
     selector: &Selector,
-) -> Result<(rsm_api::model::PortId, PathEnd), LookupError> {
-    let key = api_key(published.fabric().key(end_port(published, selector)?));
+) -> Result<(PortRef, PathEnd), LookupError> {
+    let shown = end_port(published, selector)?;
+    let key = api_key(published.fabric().key(shown));
     // The directory may be of the snapshot before or after.
     let at = directory.fabric.find_port(core_key(key));
     let port = at.and_then(|at| directory.by_guid(directory.fabric.port(at).guid));
@@ -80,7 +94,7 @@ fn end(
         Selector::Lid(lid) => Some(*lid),
         Selector::Guid { .. } | Selector::Gid(_) | Selector::Description(_) => None,
     };
-    Ok((key, PathEnd { port, lid }))
+    Ok((shown, PathEnd { port, lid }))
 }
 
 fn shown(directory: &Arc<Directory>, path: &TracedPath) -> v1::Path {

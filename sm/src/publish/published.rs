@@ -16,6 +16,7 @@ use super::missing;
 use super::names::Names;
 use super::state::{self, Counts};
 use crate::core::snapshot::Snapshot;
+use crate::expected::MissingCounts;
 use crate::fabric::Fabric;
 use crate::findings::{FindingKind, Subject};
 use crate::plan::Plan;
@@ -37,6 +38,10 @@ pub(super) struct Published {
     pub(super) findings: Vec<Arc<v1::Finding>>,
     /// Missing nodes and cables, by ascending key.
     pub(super) missing: Vec<Keyed<PortId, v1::Missing>>,
+    /// How many of them there are, as the status counts them.
+    pub(super) missing_counts: MissingCounts,
+    /// The time of [`Time::ZERO`], in milliseconds since the Unix epoch.
+    pub(super) began_unix_ms: u64,
     /// Oldest first.
     pub(super) convergences: Vec<Arc<Logged>>,
     pub(super) names: Names,
@@ -65,6 +70,12 @@ impl Published {
             names: Names::new(snapshot.fabric.clone(), prefix(&snapshot))
                 .with_gone(missing::gone(&snapshot, unix_ms)),
             missing: missing::shown(&snapshot, unix_ms),
+            missing_counts: match state {
+                // Nothing is known to be missing before the subnet was read.
+                SubnetState::NotActive | SubnetState::Discovering => MissingCounts::default(),
+                _ => snapshot.expected.counts(&snapshot.fabric),
+            },
+            began_unix_ms: unix_ms(Time::ZERO),
             snapshot,
             findings,
             convergences,
@@ -85,6 +96,8 @@ impl Published {
             marks: Marks::default(),
             names: Names::new(nothing.fabric.clone(), prefix(&nothing)),
             missing: Vec::new(),
+            missing_counts: MissingCounts::default(),
+            began_unix_ms: 0,
             snapshot: nothing,
             findings: Vec::new(),
             convergences: Vec::new(),
@@ -112,6 +125,8 @@ impl Published {
             marks: &self.marks,
             slow_links: &self.snapshot.slow_links,
             capabilities: &self.snapshot.capabilities,
+            expected: &self.snapshot.expected,
+            began_unix_ms: self.began_unix_ms,
         }
     }
 

@@ -11,6 +11,7 @@ use rsm_routing::tables::Lft;
 use super::api_view::{api_key, core_key, holds_lid, kind, state};
 use super::published::Published;
 use crate::fabric::{Node, NodeIx, Port, PortRef};
+use crate::sa::{NoPath, can_talk, planned_keys};
 
 pub(super) fn forwarding_table(
     published: &Published,
@@ -100,6 +101,10 @@ pub(super) fn route(
         hops: Vec::new(),
     };
     let (outcome, reason) = walk.run(from, to);
+    let no_partition = match outcome {
+        RouteOutcome::Delivered => no_partition(published, from, to),
+        RouteOutcome::Dropped | RouteOutcome::Loop | RouteOutcome::Unspecified => None,
+    };
     let route = v1::Route {
         source: Some(api_key(published.fabric().key(from)).into()),
         destination: Some(api_key(published.fabric().key(to)).into()),
@@ -107,11 +112,56 @@ pub(super) fn route(
         hops: walk.hops,
         outcome: outcome.into(),
         reason,
+        no_partition: no_partition.unwrap_or_default(),
     };
     Ok(v1::ResolveRouteResponse {
         generation: published.generation,
         route: Some(route),
     })
+}
+
+/// Why two ports cannot talk although tables lead from one to the other; `None` where they can, and
+/// before there is a plan.
+fn no_partition(published: &Published, from: PortRef, to: PortRef) -> Option<String> {
+    let (fabric, plan) = (published.fabric(), published.plan()?);
+    let [these, those] = [from, to].map(|end| planned_keys(fabric, plan, end));
+    (from != to && !can_talk(these, those)).then(|| NoPath::NoPartition.to_string())
+}
+
+/// Where packets from `from` for a LID of `to` end and why; `None` where they arrive.
+pub(super) fn dropped(
+    published: &Published,
+    from: PortRef,
+    to: PortRef,
+    lid: Lid,
+) -> Option<String> {
+    let mut walk = Walk {
+        published,
+        lid,
+        hops: Vec::new(),
+    };
+    let (outcome, reason) = walk.run(from, to);
+    let last = walk.hops.last()?;
+    let name = match last.description.as_str() {
+        "" => &last.node_guid,
+        description => description,
+    };
+    match outcome {
+        RouteOutcome::Dropped => Some(format!("packets end at {name}: {reason}")),
+        RouteOutcome::Loop => Some(format!("packets cycle: they pass {name} again")),
+        RouteOutcome::Delivered | RouteOutcome::Unspecified => None,
+    }
+}
+
+/// Why rsm does not program a node; `None` for one that it does.
+fn obstacle(node: &Node) -> Option<String> {
+    let name = node.name();
+    if node.locked {
+        return Some(format!(
+            "{name} holds an M_Key that rsm does not know and ignores its Sets (finding m-key-mismatch)"
+        ));
+    }
+    (node.unmanageable || node.suspected).then(|| format!("{name} does not answer"))
 }
 
 /// The end port with a LID that `selector` names.
@@ -157,8 +207,12 @@ impl Walk<'_> {
                     self.hop(node, in_port, None);
                     return (RouteOutcome::Delivered, String::new());
                 }
-                Step::Dropped(reason) => {
+                Step::Dropped { reason, behind } => {
                     self.hop(node, in_port, None);
+                    let reason = match self.obstacle(node, behind, to) {
+                        Some(obstacle) => format!("{reason}, because {obstacle}"),
+                        None => reason,
+                    };
                     return (RouteOutcome::Dropped, reason);
                 }
                 Step::On { by, next } => {
@@ -180,10 +234,10 @@ impl Walk<'_> {
     fn at_switch(&self, node: NodeIx, to: PortRef) -> Step {
         let guid = self.published.fabric().node(node).guid;
         let Some(table) = self.published.plan().and_then(|plan| plan.table(guid)) else {
-            return Step::Dropped("the switch has no forwarding table".to_owned());
+            return Step::dropped("rsm knows no forwarding table of the switch".to_owned());
         };
         match table.port(self.lid) {
-            None => Step::Dropped(format!("no entry for LID {}", self.lid)),
+            None => Step::dropped(format!("no entry for LID {}", self.lid)),
             Some(PortNum::ZERO) if node == to.node => Step::Delivered,
             Some(PortNum::ZERO) => self.not_mine(),
             Some(port) => self.through(PortRef { node, port }),
@@ -191,14 +245,14 @@ impl Walk<'_> {
     }
 
     fn not_mine(&self) -> Step {
-        Step::Dropped(format!("it does not hold LID {}", self.lid))
+        Step::dropped(format!("it does not hold LID {}", self.lid))
     }
 
     /// The port at the other end of the cable; data passes Active ports only.
     fn through(&self, exit: PortRef) -> Step {
         let fabric = self.published.fabric();
         let Some(port) = fabric.node(exit.node).ports.get(exit.port.index()) else {
-            return Step::Dropped(format!("there is no port {}", exit.port));
+            return Step::dropped(format!("there is no port {}", exit.port));
         };
         let word = match state(port) {
             PortState::Active => None,
@@ -206,14 +260,27 @@ impl Walk<'_> {
             PortState::Init => Some("in state Init"),
             PortState::Armed => Some("in state Armed"),
         };
-        match (word, fabric.peer(exit)) {
-            (Some(word), _) => Step::Dropped(format!("port {} is {word}", exit.port)),
-            (None, None) => Step::Dropped(format!("no node answers behind port {}", exit.port)),
+        let behind = fabric.peer(exit);
+        match (word, behind) {
+            (Some(word), _) => Step::Dropped {
+                reason: format!("port {} is {word}", exit.port),
+                behind,
+            },
+            (None, None) => Step::dropped(format!("no node answers behind port {}", exit.port)),
             (None, Some(next)) => Step::On {
                 by: exit.port,
                 next,
             },
         }
+    }
+
+    /// Why rsm has not led packets on from `node`: the node itself, the one behind its port, the
+    /// destination, or the switch at the destination is not programmed.
+    fn obstacle(&self, node: NodeIx, behind: Option<PortRef>, to: PortRef) -> Option<String> {
+        let fabric = self.published.fabric();
+        let around = [behind, Some(to), fabric.peer(to)].into_iter().flatten();
+        let nodes = std::iter::once(node).chain(around.map(|at| at.node));
+        nodes.map(|ix| fabric.node(ix)).find_map(obstacle)
     }
 
     fn hop(&mut self, node: NodeIx, in_port: Option<PortNum>, out_port: Option<PortNum>) {
@@ -241,6 +308,20 @@ pub(super) fn shown_hop(
 /// The next step of the packet at a node.
 enum Step {
     Delivered,
-    Dropped(String),
-    On { by: PortNum, next: PortRef },
+    Dropped {
+        reason: String,
+        /// The port at the other end of the cable that the packet would take.
+        behind: Option<PortRef>,
+    },
+    On {
+        by: PortNum,
+        next: PortRef,
+    },
+}
+
+impl Step {
+    fn dropped(reason: String) -> Step {
+        let behind = None;
+        Step::Dropped { reason, behind }
+    }
 }

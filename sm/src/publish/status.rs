@@ -7,6 +7,7 @@ use rsm_mad::wire::attr::SmState;
 use super::published::Published;
 use crate::core::MKeyStatus;
 use crate::core::role::{Other, Role};
+use crate::expected::MissingCounts;
 use crate::fabric::Port;
 
 /// The status as far as the snapshot has it: the view fills in the fabric's name, the uptime,
@@ -70,6 +71,7 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
         avoided: Some(published.marks.summary(snapshot)),
         shared_store: None,
         activity: None,
+        missing: Some(missing(&published.missing_counts)),
         key_status: snapshot
             .m_keys
             .protects
@@ -83,6 +85,24 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
                 service_levels: adaptive.sls.into(),
                 fast_recovery: adaptive.recovers,
             }),
+    }
+}
+
+fn missing(counts: &MissingCounts) -> v1::MissingParts {
+    let &MissingCounts {
+        switches,
+        cables,
+        hosts,
+        host_cables,
+        exchanged_cables,
+    } = counts;
+    v1::MissingParts {
+        switches,
+        cables,
+        hosts,
+        host_cables,
+        exchanged_cables,
+        summary: counts.to_string(),
     }
 }
 

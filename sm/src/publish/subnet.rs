@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortId, Selector,
-    VirtualPortId,
+    FindingFilter, GoneSwitches, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortId,
+    Selector, VirtualPortId,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -17,6 +17,7 @@ use super::published::Published;
 use super::view::View;
 use super::{congestion, partitions, routes, status, vports};
 use crate::fabric::{Fabric, NodeIx, PortRef};
+use crate::findings::FindingKind;
 
 impl Subnet for View {
     fn status(&self) -> v1::SubnetStatus {
@@ -84,6 +85,20 @@ impl Subnet for View {
         vports::virtual_ports(&self.published(), after, limit, node)
     }
 
+    fn virtual_ports_off(&self) -> Option<&'static str> {
+        let is_off = !self.published().snapshot.manages_vports;
+        is_off.then_some(
+            "virtualization is off, so rsm asks no host for its virtual ports: `sm.virtualization = \"on\"` turns it on",
+        )
+    }
+
+    fn congestion_off(&self) -> Option<&'static str> {
+        let is_off = !self.published().snapshot.controls_congestion;
+        is_off.then_some(
+            "congestion control is off, so rsm asks no agent: `congestion.enabled = true` turns it on",
+        )
+    }
+
     fn congestion_agents(
         &self,
         after: Option<PortId>,
@@ -149,6 +164,10 @@ impl Subnet for View {
         partitions::guids(&self.published(), p_key, after, limit)
     }
 
+    fn finding_kinds(&self) -> Vec<&'static str> {
+        FindingKind::codes()
+    }
+
     fn findings(
         &self,
         after: Option<u64>,
@@ -160,6 +179,10 @@ impl Subnet for View {
 
     fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>> {
         missing(&self.published(), after, limit)
+    }
+
+    fn gone_switches(&self) -> GoneSwitches {
+        super::missing::gone_switches(&self.published().snapshot)
     }
 
     fn drained(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::DrainedPart>> {

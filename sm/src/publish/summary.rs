@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::state::{self, Counts};
 use crate::core::snapshot::Snapshot;
+use crate::expected::MissingCounts;
 use crate::findings::{Finding, FindingKind, Severity};
 use crate::text::count;
 
@@ -29,6 +30,8 @@ pub struct OnceReport {
     pub ports_active: u64,
     /// Physical ports with a link that are not Active.
     pub ports_not_active: u64,
+    /// Nodes and cables that were there and are missing.
+    pub missing: MissingCounts,
     /// The routing engine; null where there are no routes.
     pub engine: Option<EngineSummary>,
     /// Pairs of ports whose packets do not arrive by the routes in force; null where that is not
@@ -98,6 +101,7 @@ impl OnceReport {
             lids: counts.lids,
             ports_active: counts.ports_active,
             ports_not_active: counts.ports_not_active,
+            missing: snapshot.expected.counts(&snapshot.fabric),
             engine: snapshot.plan.as_ref().map(|plan| EngineSummary {
                 name: plan.routing.engine,
                 reason: plan.summary(snapshot.reachability()),
@@ -178,6 +182,9 @@ impl fmt::Display for OnceReport {
             count(self.cas, "host", "hosts"),
             count(self.links, "link", "links")
         )?;
+        if self.missing != MissingCounts::default() {
+            write!(f, "; {}", self.missing)?;
+        }
         if let Some(engine) = &self.engine {
             write!(f, "; {} ({})", engine.name, engine.reason)?;
         }

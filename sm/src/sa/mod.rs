@@ -41,6 +41,7 @@ pub use directory::Directory;
 pub use ends::{EndIx, EndPort};
 pub use latencies::{Latencies, LatencyCounts};
 pub use memory::{SavedSaState, Touched, Unsaved};
+pub(crate) use partitions::{can_talk, planned_keys};
 pub use path::NoPath;
 pub use path::between::{PathEnd, PathQuery, TracedPath};
 pub use path_qos::SlReason;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rsm_mad::wire::attr::PKey;
 
 use super::ends::{EndIx, EndPort};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, PortRef};
 use crate::plan::Plan;
 use crate::vports::VPortKey;
 
@@ -67,9 +67,18 @@ impl Memberships {
     }
 }
 
+/// The P_Keys of an end port as planned, as [`Memberships`] has them.
+pub(crate) fn planned_keys<'a>(fabric: &Fabric, plan: &'a Plan, end: PortRef) -> &'a [PKey] {
+    if fabric.p_key_capacity(end) == 0 {
+        return &DEFAULT_P_KEYS;
+    }
+    let table = plan.partitions.table(fabric.key(end));
+    table.map_or(&[], |table| &table[..])
+}
+
 /// Whether ports with these P_Keys can talk to each other (IBA 10.9.1.1): both are in a partition,
 /// at least one as a full member.
-pub(super) fn can_talk(these: &[PKey], those: &[PKey]) -> bool {
+pub(crate) fn can_talk(these: &[PKey], those: &[PKey]) -> bool {
     these.iter().filter(|key| key.is_valid()).any(|mine| {
         let meets =
             |their: &PKey| their.base() == mine.base() && (their.is_full() || mine.is_full());

@@ -158,16 +158,27 @@ impl Site {
     /// When it fails.
     #[must_use]
     pub fn printed(&self, arguments: &[&str]) -> String {
+        let done = self.call(arguments).run(UP).and_then(|done| done.success());
+        done.expect("rsmctl does as it is told").stdout
+    }
+
+    /// The exit code of rsmctl with these arguments, and all its output.
+    ///
+    /// # Panics
+    ///
+    /// When it does not end, or by a signal.
+    #[must_use]
+    pub fn told(&self, arguments: &[&str]) -> (i32, String) {
+        let done = self.call(arguments).run(UP).expect("rsmctl ends");
+        let code = done.status.code().expect("no signal ends it");
+        (code, done.stdout + &done.stderr)
+    }
+
+    fn call(&self, arguments: &[&str]) -> Invocation {
         let socket = self.directory.path().join("state/rsm.sock");
         let rsmctl = Invocation::new(binaries::rsmctl(), self.directory.path());
-        let rsmctl = rsmctl
-            .arg("--server")
-            .arg(format!("unix:{}", socket.display()));
-        let done = rsmctl
-            .args(arguments)
-            .run(UP)
-            .and_then(|done| done.success());
-        done.expect("rsmctl does as it is told").stdout
+        let server = format!("unix:{}", socket.display());
+        rsmctl.arg("--server").arg(server).args(arguments)
     }
 }
 

@@ -10,6 +10,8 @@ mod managed_cut_off;
 mod managed_disk;
 mod managed_events;
 mod managed_exporter;
+mod managed_filters;
+mod managed_gone;
 mod managed_gpu_agents;
 mod managed_gpu_identity;
 mod managed_gpu_tokens;

@@ -201,3 +201,51 @@ fn a_page_says_that_rsm_hangs_or_has_stopped_and_follows_it_again_when_it_goes_o
     site.stop();
     browser.wait("the end", &is_lost);
 }
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+fn gone_parts_are_drawn_named_by_the_search_and_counted_beside_the_state() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    // Four leaves with four hosts each below two spines.
+    let site = Site::start("pgft:2;4,4;1,2;1,1");
+    let browser = Browser::start(1400, 900, Colours::Light);
+    site.open(&browser, "fabric");
+    let shows = |selector: &str, text: &str| {
+        format!(
+            "return document.querySelector({})?.innerText.includes({})",
+            json!(selector),
+            json!(text)
+        )
+    };
+    browser.wait(
+        "a picture",
+        "return document.documentElement.dataset.firstPicture",
+    );
+    site.rsmctl(&["sim", "power-off", "spine-02"]);
+    site.rsmctl(&["sim", "power-off", "host-007"]);
+    let missing = "1 switch, 4 cables and 1 host missing";
+    browser.wait("missing parts beside the state", &shows("#strip", missing));
+    browser.wait("the legend", &shows(".legend", "1 switch gone"));
+    browser.wait("gone links", &shows(".legend", "4 gone"));
+    let find = browser.find("#find");
+    browser.type_into(&find, "host-007");
+    browser.wait(
+        "the place of the host",
+        &shows("#found", "was at leaf-02 port 3"),
+    );
+    site.open(&browser, "fabric");
+    browser.run("document.querySelector('#find').value = ''; return true");
+    browser.type_into(&find, "spine-02");
+    browser.wait("the gone switch", &shows("#found li[role=option]", "gone"));
+    browser.type_into(&find, "\u{e007}");
+    browser.wait("its panel", &shows(".side h2", "Switch, gone"));
+    browser.wait("its place", &shows(".side", "was at leaf-01 port 6"));
+    // The answers about what is gone are refusals of look-ups.
+    let complaints = browser.complaints();
+    assert!(
+        complaints.iter().all(|one| one.contains("404")),
+        "{complaints:?}"
+    );
+}

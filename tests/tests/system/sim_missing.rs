@@ -225,3 +225,69 @@ fn hosts_that_changed_places_are_not_missing() {
     assert_eq!(missing(&world), []);
     expect::assert_up(&world);
 }
+
+/// Two leaves other than that of the manager's host, each with its first port to another switch.
+fn two_uplinks(world: &World) -> [End; 2] {
+    let own = leaf(world);
+    let mut leaves = hosts(world).into_iter().map(|(_, leaf)| leaf.0);
+    let other = leaves.find(|&other| other != own).expect("there are more");
+    [own, other].map(|leaf| (leaf, uplink(world, leaf)))
+}
+
+#[test]
+fn exchanged_cables_between_switches_are_a_finding_until_they_are_back() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let [a, b] = two_uplinks(&world);
+    let swap = |world: &mut World| {
+        world.sim.swap_cables(a, b).expect("both are cabled");
+        pass(world);
+    };
+    swap(&mut world);
+    let exchanged = |world: &World| -> Vec<Finding> {
+        let snapshot = world.manager().snapshot().expect("it is up");
+        let findings = snapshot.findings.iter();
+        let exchanged = findings.filter(|one| one.kind.code() == "cables-exchanged");
+        exchanged.cloned().collect()
+    };
+    let found = exchanged(&world);
+    let [finding] = &found[..] else {
+        panic!("one finding: {found:?}");
+    };
+    assert_eq!(finding.severity, Severity::Warning);
+    assert!(finding.text.contains("leads to"), "{}", finding.text);
+    assert!(finding.text.contains("(was at "), "{}", finding.text);
+    // Nothing is gone: no cable is missing beside it.
+    assert_eq!(missing(&world), []);
+    expect::assert_up(&world);
+
+    world.kill(0);
+    world.start(0, Memory::Kept);
+    pass(&mut world);
+    assert_eq!(exchanged(&world).len(), 1, "a restart forgets no place");
+
+    swap(&mut world);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn an_accepted_exchange_is_the_expected_cabling() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let [a, b] = two_uplinks(&world);
+    world.sim.swap_cables(a, b).expect("both are cabled");
+    pass(&mut world);
+    world.command(Command::Accept(Accept::Port(
+        rsm::sweep::inventory::PortKey::new(a.0, a.1),
+    )));
+    world.settle(LIMIT);
+    expect::assert_no_findings(&world);
+    world.kill(0);
+    world.start(0, Memory::Kept);
+    pass(&mut world);
+    expect::assert_no_findings(&world);
+    // From now on the earlier cabling is an exchange.
+    world.sim.swap_cables(a, b).expect("both are cabled");
+    pass(&mut world);
+    let snapshot = world.manager().snapshot().expect("it is up");
+    let codes = snapshot.findings.iter().map(|finding| finding.kind.code());
+    assert_eq!(codes.collect::<Vec<_>>(), ["cables-exchanged"]);
+}

@@ -1,8 +1,10 @@
 //! Makes a [`Graph`] from the subnet.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use rsm_api::model::{Keyed, LinkFilter, NodeFilter, NodeKind, PortId, PortState};
+use rsm_api::model::{
+    GoneSwitch, GoneSwitches, Keyed, LinkFilter, NodeFilter, NodeKind, PortId, PortState,
+};
 use rsm_api::v1::Avoidance;
 use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, PortNum};
@@ -16,7 +18,7 @@ struct Parts {
     generation: u64,
     switches: Vec<Keyed<Guid, v1::Node>>,
     links: Vec<v1::Link>,
-    missing: Vec<v1::Missing>,
+    gone: GoneSwitches,
 }
 
 impl Parts {
@@ -31,13 +33,13 @@ impl Parts {
         loop {
             let switches = subnet.nodes(None, usize::MAX, &filter);
             let links = subnet.links(None, usize::MAX, &LinkFilter::default());
-            let missing = subnet.missing(None, usize::MAX);
+            let gone = subnet.gone_switches();
             if links.generation == switches.generation || attempt == GRAPH_ATTEMPTS {
                 return Parts {
                     generation: switches.generation.min(links.generation),
                     switches: switches.items,
                     links: links.items.into_iter().map(|link| link.message).collect(),
-                    missing: missing.items.into_iter().map(|one| one.message).collect(),
+                    gone,
                 };
             }
             attempt += 1;
@@ -73,21 +75,30 @@ impl Graph {
         Graph::of(Parts::read(subnet))
     }
 
-    fn of(parts: Parts) -> Graph {
+    fn of(mut parts: Parts) -> Graph {
+        let present = parts.switches.len();
+        let gone_switches = std::mem::take(&mut parts.gone.switches);
+        parts.switches.extend(gone_switches.iter().map(as_node));
         let index: HashMap<Guid, u32> = (0u32..)
             .zip(&parts.switches)
             .map(|(index, switch)| (switch.key, index))
             .collect();
-        let joined: Vec<Joined> = parts
-            .links
-            .iter()
+        let links = parts.links.iter();
+        let gone_cables = parts.gone.cables.iter();
+        let joined: Vec<Joined> = links
             .filter_map(|link| joined(link, &index))
+            .chain(gone_cables.filter_map(|&ends| joined_before(ends, &index)))
             .collect();
         let mut hosts = vec![0u32; parts.switches.len()];
         for link in joined.iter().filter(|link| link.ends.1.is_none()) {
             hosts[link.ends.0 as usize] += 1;
         }
-        let laid = lay_out(&parts.switches, &hosts, &joined);
+        let mut has_hosts: Vec<bool> = hosts.iter().map(|&hosts| hosts > 0).collect();
+        for (has_hosts, gone) in has_hosts[present..].iter_mut().zip(&gone_switches) {
+            *has_hosts = gone.has_hosts;
+        }
+        rank_gone(&mut parts.switches, present, &has_hosts, &joined);
+        let laid = lay_out(&parts.switches, &has_hosts, &joined);
         let mut hosts_bad = vec![0u32; hosts.len()];
         for link in joined.iter().filter(|link| link.ends.1.is_none()) {
             hosts_bad[link.ends.0 as usize] += u32::from(link.kind > LinkKind::Drained);
@@ -105,14 +116,78 @@ impl Graph {
             tiers: laid.tiers,
             width: rounded(laid.width),
             height: rounded(laid.height),
-            switches: columns(&parts, &order, &laid, &hosts, &hosts_bad),
+            switches: columns(
+                &parts.switches,
+                present,
+                &order,
+                &laid,
+                [&hosts, &hosts_bad],
+            ),
             groups: groups(&laid),
             links: flat(&bundles, &place),
-            missing: missing(&parts, &index, &place),
+            missing: missing(&parts.gone.cables, present, &index, &place),
             links_active,
             links_not_active: parts.links.len() as u64 - links_active,
             places,
         }
+    }
+}
+
+/// A switch that is gone, as far as it can be drawn.
+fn as_node(gone: &GoneSwitch) -> Keyed<Guid, v1::Node> {
+    let lids = Some(gone.lid).filter(|lid| lid.is_unicast());
+    Keyed {
+        key: gone.guid,
+        message: v1::Node {
+            guid: gone.guid.to_string(),
+            kind: NodeKind::Switch.into(),
+            description: gone.description.clone(),
+            lids: lids.into_iter().map(|lid| lid.0.into()).collect(),
+            ..v1::Node::default()
+        },
+    }
+}
+
+/// A missing cable between two switches that are drawn.
+fn joined_before(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<Joined> {
+    let [a, b] = ends.map(|end| index.get(&end.node).copied());
+    Some(Joined {
+        ends: (a?, b),
+        ports: ends.map(Some),
+        kind: LinkKind::Gone,
+    })
+    .filter(|_| b.is_some())
+}
+
+/// Ranks the switches from `present` on, which routing no longer ranks, as most of the switches like
+/// them are: those with a neighbour in common, and with hosts as they. They stay in their tier.
+fn rank_gone(
+    switches: &mut [Keyed<Guid, v1::Node>],
+    present: usize,
+    has_hosts: &[bool],
+    joined: &[Joined],
+) {
+    if present == switches.len() {
+        return;
+    }
+    let mut neighbours = vec![Vec::new(); switches.len()];
+    for (a, b) in joined
+        .iter()
+        .filter_map(|link| Some((link.ends.0, link.ends.1?)))
+    {
+        neighbours[a as usize].push(b as usize);
+        neighbours[b as usize].push(a as usize);
+    }
+    for gone in present..switches.len() {
+        let mut votes: BTreeMap<u32, usize> = BTreeMap::new();
+        let around = neighbours[gone].iter().flat_map(|&near| &neighbours[near]);
+        for &like in around.filter(|&&like| has_hosts[like] == has_hosts[gone]) {
+            if let (true, Some(rank)) = (like < present, switches[like].message.rank) {
+                *votes.entry(rank).or_default() += 1;
+            }
+        }
+        let most = votes.into_iter().max_by_key(|&(_, votes)| votes);
+        switches[gone].message.rank = most.map(|(rank, _)| rank);
     }
 }
 
@@ -180,14 +255,14 @@ fn bundle(joined: &[Joined]) -> (Vec<Bundle>, Vec<(PortId, u32)>) {
     (bundles, places)
 }
 
-fn lay_out(switches: &[Keyed<Guid, v1::Node>], hosts: &[u32], joined: &[Joined]) -> Layout {
+fn lay_out(switches: &[Keyed<Guid, v1::Node>], has_hosts: &[bool], joined: &[Joined]) -> Layout {
     let shapes: Vec<LayoutSwitch<'_>> = switches
         .iter()
-        .zip(hosts)
-        .map(|(switch, &hosts)| LayoutSwitch {
+        .zip(has_hosts)
+        .map(|(switch, &has_hosts)| LayoutSwitch {
             name: &switch.message.description,
             rank: switch.message.rank,
-            has_hosts: hosts > 0,
+            has_hosts,
         })
         .collect();
     let cables: Vec<(u32, u32)> = joined
@@ -209,16 +284,17 @@ fn order(laid: &Layout) -> Vec<usize> {
     order
 }
 
+/// Switches from `present` on are gone. `hosts`: links to hosts, and those not as they should be.
 fn columns(
-    parts: &Parts,
+    switches: &[Keyed<Guid, v1::Node>],
+    present: usize,
     order: &[usize],
     laid: &Layout,
-    hosts: &[u32],
-    hosts_bad: &[u32],
+    [hosts, hosts_bad]: [&[u32]; 2],
 ) -> Switches {
     let mut columns = Switches::default();
     for &switch in order {
-        let node = &parts.switches[switch].message;
+        let node = &switches[switch].message;
         let place = &laid.places[switch];
         let (is_drained, is_isolated) = match node.avoidance() {
             Avoidance::Unspecified => (false, false),
@@ -233,8 +309,10 @@ fn columns(
         columns.y.push(rounded(place.y));
         columns.hosts.push(hosts[switch]);
         columns.hosts_bad.push(hosts_bad[switch]);
-        let flags =
-            u8::from(node.suspected) | u8::from(is_drained) << 1 | u8::from(is_isolated) << 2;
+        let flags = u8::from(node.suspected)
+            | u8::from(is_drained) << 1
+            | u8::from(is_isolated) << 2
+            | u8::from(switch >= present) << 3;
         columns.flags.push(flags);
     }
     columns
@@ -273,16 +351,21 @@ fn flat(bundles: &[Bundle], place: &[u32]) -> Vec<u32> {
     bundles.iter().flat_map(numbers).collect()
 }
 
-fn missing(parts: &Parts, index: &HashMap<Guid, u32>, place: &[u32]) -> Vec<(u32, u32)> {
-    parts
-        .missing
+/// The ends of missing cables between two present switches.
+fn missing(
+    cables: &[[PortId; 2]],
+    present: usize,
+    index: &HashMap<Guid, u32>,
+    place: &[u32],
+) -> Vec<(u32, u32)> {
+    let there = |end: PortId| {
+        let switch = *index.get(&end.node)? as usize;
+        (switch < present).then(|| (place[switch], end.number.0.into()))
+    };
+    let ends = cables
         .iter()
-        .filter_map(|missing| {
-            let port = missing.port?;
-            let switch = index.get(&guid(&missing.node_guid)?)?;
-            Some((place[*switch as usize], port))
-        })
-        .collect()
+        .filter_map(|&[a, b]| Some([there(a)?, there(b)?]));
+    ends.flatten().collect()
 }
 
 /// Two decimals: a hundredth of a cell is below a pixel.

@@ -87,6 +87,15 @@ impl Output {
         Ok(writeln!(self.writer, "{line}")?)
     }
 
+    /// A remark about the output on standard error, behind the output; none where it is empty.
+    pub(crate) fn note(&mut self, note: &str) -> Result<(), Failure> {
+        if !note.is_empty() {
+            self.flush()?;
+            writeln!(io::stderr(), "rsmctl: {}", printable(note))?;
+        }
+        Ok(())
+    }
+
     /// A table with aligned columns and no lines.
     pub(crate) fn table(&mut self, mut rows: Rows) -> Result<(), Failure> {
         if rows.is_list() {

@@ -3,8 +3,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use rsm_api::model::{
-    FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortId, RouteOutcome,
-    Selector, SubnetState, VirtualPortId,
+    FindingFilter, GoneSwitches, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortId,
+    RouteOutcome, Selector, SubnetState, VirtualPortId,
 };
 use rsm_api::resolve::{NameLookup, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -189,6 +189,7 @@ impl Subnet for Fake {
                 names: vec!["leaf-2".to_owned()],
                 ..v1::AvoidedParts::default()
             }),
+            missing: Some(v1::MissingParts::default()),
             shared_store: Some(v1::SharedStore {
                 endpoints: "http://10.0.0.1:2379".to_owned(),
                 epoch: 7,
@@ -238,6 +239,22 @@ impl Subnet for Fake {
             of.is_none() || key.map(|key| &key.node_guid) == of.as_ref()
         };
         keyed_page(&self.vports, after, limit, wanted)
+    }
+
+    fn virtual_ports_off(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn congestion_off(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn finding_kinds(&self) -> Vec<&'static str> {
+        vec!["duplicate-description", "cable-missing"]
+    }
+
+    fn gone_switches(&self) -> GoneSwitches {
+        GoneSwitches::default()
     }
 
     fn congestion_agents(

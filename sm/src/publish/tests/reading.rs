@@ -353,7 +353,7 @@ fn a_route_that_ends_early_shows_where_and_why() {
     let untabled = route(&view, &named("host-1"), &destination).unwrap();
     assert_eq!(
         outcome(&untabled),
-        dropped("the switch has no forwarding table".to_owned())
+        dropped("rsm knows no forwarding table of the switch".to_owned())
     );
     let table = view.forwarding_table(&named("leaf-1"), None, 9).unwrap();
     assert_eq!(table.table.unwrap().entries, []);

@@ -1,8 +1,10 @@
 //! Counters of the SA, and the paths that it returns.
 
-use rsm_api::model::PathQuestion;
-use rsm_api::{LookupError, SaError, SaQueries as _, v1};
-use rsm_ids::Lid;
+use std::time::Duration;
+
+use rsm_api::model::{PathQuestion, RouteOutcome, Selector};
+use rsm_api::{LookupError, SaError, SaQueries as _, Subnet as _, v1};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::transport::RemoteAddress;
@@ -13,6 +15,7 @@ use super::partitions::divided;
 use super::state_source::Held;
 use super::world::*;
 use crate::core::role::Role;
+use crate::core::{Command, Event};
 use crate::publish::PublishedSa;
 use crate::sa::{NoPath, Sa, SaConfig, SaRequest, SaSnapshot};
 
@@ -240,4 +243,44 @@ fn pairs_without_a_path_show_the_reason() {
         .paths(&question)
         .unwrap_err();
     assert!(refused.to_string().contains("not the master"), "{refused}");
+}
+
+#[test]
+fn a_route_between_ports_without_a_common_partition_says_so() {
+    let world = divided();
+    let route = |from: usize, to: usize| {
+        let [from, to] = [from, to].map(|host| Selector::guid(HOSTS[host]));
+        let route = world.view.route(&from, &to).unwrap().route.unwrap();
+        (route.outcome(), route.no_partition)
+    };
+    let delivered = RouteOutcome::Delivered;
+    assert_eq!(route(1, 2), (delivered, NoPath::NoPartition.to_string()));
+    assert_eq!(route(0, 3), (delivered, String::new()));
+    assert_eq!(route(1, 1), (delivered, String::new()));
+}
+
+#[test]
+fn a_foreign_m_key_is_the_reason_why_no_tables_lead_there() {
+    const FOREIGN: u64 = 0x0bad_c0de;
+    let reason = |holder: Guid, port: u8, from: usize, to: usize| {
+        let mut world = World::up();
+        world
+            .sim
+            .set_m_key(holder, PortNum(port), FOREIGN, 0)
+            .unwrap();
+        let (full, ticket) = (true, 1);
+        world.handle(Event::Command(Command::Resweep { full, ticket }));
+        world.run(Duration::from_secs(60));
+        let [from, to] = [from, to].map(|host| HOSTS[host].to_string());
+        let paths = paths(&shown(&world), &between(&from, &to));
+        let route = world.view.route(&named(&from), &named(&to)).unwrap();
+        (paths.unwrap_err(), route.route.unwrap().reason)
+    };
+    let (path, route) = reason(LEAF_2, 0, 0, 3);
+    for text in [&path, &route] {
+        assert!(
+            text.contains("leaf-2 holds an M_Key that rsm does not know"),
+            "{text}"
+        );
+    }
 }

@@ -79,6 +79,8 @@ impl World {
 
     pub(super) fn of(fabric: Fabric, plan: Plan) -> World {
         let snapshot = Snapshot {
+            controls_congestion: false,
+            manages_vports: false,
             following: None,
             at: Time::ZERO,
             role: Role::Master,

@@ -1,4 +1,5 @@
 use rsm_api::v1::{LinkSpeed, LinkWidth};
+use rsm_ids::Lid;
 
 use super::*;
 
@@ -52,7 +53,7 @@ fn parts() -> Parts {
             host(2, 13),
             host(2, 14),
         ],
-        missing: Vec::new(),
+        gone: GoneSwitches::default(),
     }
 }
 
@@ -107,18 +108,11 @@ fn a_bundle_shows_its_worst_link() {
 #[test]
 fn missing_cables_and_drained_switches_are_shown_and_unknown_ends_left_out() {
     let mut parts = parts();
-    parts.missing = vec![
-        v1::Missing {
-            node_guid: Guid(3).to_string(),
-            port: Some(9),
-            ..v1::Missing::default()
-        },
-        v1::Missing {
-            node_guid: Guid(99).to_string(),
-            port: Some(1),
-            ..v1::Missing::default()
-        },
-    ];
+    let end = |node, port| PortId {
+        node: Guid(node),
+        number: PortNum(port),
+    };
+    parts.gone.cables = vec![[end(1, 4), end(3, 9)], [end(77, 1), end(99, 1)]];
     parts.switches[0].message.avoidance = Avoidance::Drained.into();
     parts.switches[1].message.avoidance = Avoidance::Isolated.into();
     parts
@@ -127,8 +121,9 @@ fn missing_cables_and_drained_switches_are_shown_and_unknown_ends_left_out() {
     parts.links.push(v1::Link::default());
     let graph = Graph::of(parts);
     let spine = graph.switches.name.iter().position(|name| name == "spine");
-    assert_eq!(graph.missing, [(spine.unwrap() as u32, 9)]);
     let leaf = graph.switches.name.iter().position(|name| name == "leaf-2");
+    let ends = [(leaf.unwrap() as u32, 4), (spine.unwrap() as u32, 9)];
+    assert_eq!(graph.missing, ends);
     assert_eq!(graph.switches.flags[leaf.unwrap()], 2);
     let other = graph.switches.name.iter().position(|name| name == "leaf-1");
     assert_eq!(graph.switches.flags[other.unwrap()], 4);
@@ -149,4 +144,80 @@ fn a_drained_link_is_drained_active_or_not_and_an_unhealthy_one_is_avoided() {
     let expected = [(1, LinkKind::Drained as u32), (1, LinkKind::Avoided as u32)];
     assert_eq!(worst, expected);
     assert_eq!(graph.switches.hosts_bad, [0, 0, 0]);
+}
+
+/// Two leaves with a host each below two spines, of which the second and its cables are gone.
+fn without_a_spine() -> Parts {
+    let ranked = |number, name, rank| {
+        let mut switch = switch(number, name);
+        switch.message.rank = Some(rank);
+        switch
+    };
+    let end = |node, port| PortId {
+        node: Guid(node),
+        number: PortNum(port),
+    };
+    Parts {
+        switches: vec![
+            ranked(1, "leaf-1", 1),
+            ranked(2, "leaf-2", 1),
+            ranked(3, "spine-1", 0),
+        ],
+        links: vec![
+            link(1, 3, PortState::Active, LinkSpeed::Hdr),
+            link(2, 3, PortState::Active, LinkSpeed::Hdr),
+            link(11, 1, PortState::Active, LinkSpeed::Hdr),
+            link(12, 2, PortState::Active, LinkSpeed::Hdr),
+        ],
+        gone: GoneSwitches {
+            switches: vec![GoneSwitch {
+                guid: Guid(4),
+                description: "spine-2".to_owned(),
+                lid: Lid(40),
+                has_hosts: false,
+            }],
+            cables: vec![[end(1, 2), end(4, 1)], [end(2, 2), end(4, 2)]],
+        },
+        ..parts()
+    }
+}
+
+#[test]
+fn a_gone_switch_is_drawn_where_it_was_with_its_gone_cables() {
+    let mut before = without_a_spine();
+    let gone = std::mem::take(&mut before.gone);
+    let mut spine = switch(4, "spine-2");
+    spine.message.rank = Some(0);
+    before.switches.push(spine);
+    for [leaf, spine] in &gone.cables {
+        let (leaf, spine) = (leaf.node.0, spine.node.0);
+        let cable = link(leaf, spine, PortState::Active, LinkSpeed::Hdr);
+        before.links.push(cable);
+    }
+    let (before, after) = (Graph::of(before), Graph::of(without_a_spine()));
+    assert_eq!(after.switches.name, before.switches.name);
+    assert_eq!(after.switches.x, before.switches.x);
+    assert_eq!(after.switches.y, before.switches.y);
+    let of = |graph: &Graph| {
+        graph
+            .switches
+            .name
+            .iter()
+            .position(|name| name == "spine-2")
+    };
+    let spine = of(&after).unwrap();
+    assert_eq!(
+        (before.switches.flags[spine], after.switches.flags[spine]),
+        (0, 8)
+    );
+    assert_eq!(after.switches.lid[spine], 40);
+    let gone = after
+        .links
+        .chunks(5)
+        .filter(|link| link[4] == LinkKind::Gone as u32);
+    assert!(gone.clone().all(|link| link[..2].contains(&(spine as u32))));
+    assert_eq!(gone.count(), 2);
+    // Its neighbours are as they should be.
+    assert_eq!(after.missing, []);
+    assert_eq!(after.links_active, 4);
 }

@@ -19,12 +19,17 @@ pub(crate) async fn run(
     arguments: CongestionArguments,
     session: &mut Session,
 ) -> Result<(), Failure> {
+    let mut off = String::new();
     let agents = all_pages(
         v1::ListCongestionAgentsRequest {
             node: arguments.node.clone().unwrap_or_default(),
             ..Default::default()
         },
-        async |request| session.fabric().list_congestion_agents(request).await,
+        async |request| {
+            let response = session.fabric().list_congestion_agents(request).await?;
+            off.clone_from(&response.get_ref().off);
+            Ok(response)
+        },
     )
     .await?;
     session.output.list(
@@ -42,5 +47,6 @@ pub(crate) async fn run(
                 agent.note.clone(),
             ]
         },
-    )
+    )?;
+    session.output.note(&off)
 }

@@ -1,5 +1,6 @@
 use clap::Args;
 use rsm_proto::v1;
+use tonic::Code;
 
 use crate::completion::of_nodes;
 use crate::failure::Failure;
@@ -31,6 +32,9 @@ pub(crate) async fn run(arguments: NodesArguments, session: &mut Session) -> Res
         Some(name) => one(session, name).await?,
         None => all(session, &arguments).await?,
     };
+    if let (true, Some(text)) = (nodes.is_empty(), &arguments.description) {
+        return none(session, text).await;
+    }
     if arguments.capabilities {
         return list_capabilities(nodes, session);
     }
@@ -111,6 +115,20 @@ async fn one(session: &Session, name: &str) -> Result<Vec<v1::Node>, Failure> {
     };
     let answer = session.fabric().get_node(request).await?;
     Ok(answer.into_inner().node.into_iter().collect())
+}
+
+/// Why no node passes the filters: the one with this text in its description is gone, or there is
+/// none.
+async fn none(session: &Session, text: &str) -> Result<(), Failure> {
+    let request = v1::GetNodeRequest {
+        node: format!("name:{text}"),
+    };
+    match session.fabric().get_node(request).await {
+        Err(status) if status.code() == Code::NotFound => Err(status.into()),
+        Ok(_) | Err(_) => Err(Failure::Refused(format!(
+            "no node passes all filters: `rsmctl nodes` lists the nodes that are there, also those with `{text}` in another case of letters"
+        ))),
+    }
 }
 
 async fn all(session: &Session, arguments: &NodesArguments) -> Result<Vec<v1::Node>, Failure> {

@@ -4,7 +4,9 @@ use rsm_proto::v1;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{NONE, label, label_parser, lid, optional, or_none, port_of, rate, remarks};
+use crate::text::{
+    NONE, label, label_parser, lid, optional, or_none, port_of, rate, remarks, timestamp,
+};
 
 /// Ports with their state, LID and neighbour
 #[derive(Debug, Args)]
@@ -63,15 +65,26 @@ pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Res
                 nonzero(port.mtu_bytes),
                 nonzero(port.operational_vls),
                 or_none(&port.error_correction),
-                port.peer.map_or_else(
-                    || NONE.to_owned(),
-                    |peer| port_of(&peer.description, peer.port.as_ref()),
-                ),
+                peer(port.peer, port.gone_cable),
                 remarks(None, port.avoidance),
                 port.node_description,
             ]
         },
     )
+}
+
+/// The other end of the cable, or that of the cable that was there.
+fn peer(peer: Option<v1::Peer>, gone: Option<v1::GoneCable>) -> String {
+    match (peer, gone) {
+        (Some(peer), _) => port_of(&peer.description, peer.port.as_ref()),
+        (None, Some(gone)) => {
+            let place = port_of(&gone.description, gone.port.as_ref());
+            let until = gone.lost_unix_ms.map(timestamp);
+            let until = until.unwrap_or_else(|| "rsm started".to_owned());
+            format!("GONE: {place}, until {until}")
+        }
+        (None, None) => NONE.to_owned(),
+    }
 }
 
 async fn one(session: &Session, name: &str) -> Result<Vec<v1::Port>, Failure> {

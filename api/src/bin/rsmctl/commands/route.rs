@@ -11,7 +11,7 @@ use crate::text::{label, optional};
 /// The path from one port to another, hop by hop
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  rsmctl route gpu-0001:1 gpu-0777:1\n  rsmctl route 17 42\n\nThe exit code is 1 where the route does not arrive."
+    after_help = "Examples:\n  rsmctl route gpu-0001:1 gpu-0777:1\n  rsmctl route 17 42\n\nThe exit code is 1 where the route does not arrive, and where the two ports share no partition."
 )]
 pub(crate) struct RouteArguments {
     /// The source port
@@ -59,7 +59,11 @@ fn verdict(route: &v1::Route) -> Result<(), Failure> {
     });
     let lid = route.lid;
     match route.outcome() {
-        v1::RouteOutcome::Delivered => Ok(()),
+        v1::RouteOutcome::Delivered if route.no_partition.is_empty() => Ok(()),
+        v1::RouteOutcome::Delivered => Err(Failure::Refused(format!(
+            "the tables lead to LID {lid}, and {last} drops the packets: {}",
+            printable(&route.no_partition)
+        ))),
         v1::RouteOutcome::Dropped => Err(Failure::Refused(format!(
             "packets for LID {lid} are dropped at {last}: {}",
             printable(&route.reason)

@@ -43,8 +43,8 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     row(
         "State",
         match status.state_reason.as_str() {
-            "" => state,
-            reason => format!("{state} ({reason})"),
+            "" => state + &missing(status),
+            reason => format!("{state} ({reason}){}", missing(status)),
         },
     );
     row(
@@ -139,6 +139,18 @@ fn counts(status: &v1::SubnetStatus, row: &mut impl FnMut(&str, String)) {
             status.ports_active, status.ports_not_active
         ),
     );
+}
+
+/// `, 1 switch and 36 cables missing`; empty where all parts are where they were.
+fn missing(status: &v1::SubnetStatus) -> String {
+    match status
+        .missing
+        .as_ref()
+        .map(|missing| missing.summary.as_str())
+    {
+        None | Some("") => String::new(),
+        Some(missing) => format!(", {missing} (`rsmctl expect`)"),
+    }
 }
 
 /// `on 12 of 12 switches, 8 groups, SLs 0-15`

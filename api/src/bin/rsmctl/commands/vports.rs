@@ -16,12 +16,17 @@ pub(crate) struct VportsArguments {
 }
 
 pub(crate) async fn run(arguments: VportsArguments, session: &mut Session) -> Result<(), Failure> {
+    let mut off = String::new();
     let vports = all_pages(
         v1::ListVirtualPortsRequest {
             node: arguments.node.clone().unwrap_or_default(),
             ..Default::default()
         },
-        async |request| session.fabric().list_virtual_ports(request).await,
+        async |request| {
+            let response = session.fabric().list_virtual_ports(request).await?;
+            off.clone_from(&response.get_ref().off);
+            Ok(response)
+        },
     )
     .await?;
     session.output.list(
@@ -48,7 +53,8 @@ pub(crate) async fn run(arguments: VportsArguments, session: &mut Session) -> Re
                 or_none(&vport.description),
             ]
         },
-    )
+    )?;
+    session.output.note(&off)
 }
 
 fn note(vport: &v1::VirtualPort) -> String {
