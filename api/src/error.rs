@@ -76,6 +76,14 @@ pub enum LookupError {
         /// The port.
         port: PortId,
     },
+    /// The node has no LID yet, as rsm cannot give it one.
+    #[error("{node} has no LID, so no route starts or ends there: {reason}")]
+    WithoutLid {
+        /// The node.
+        node: Guid,
+        /// Why it has none.
+        reason: String,
+    },
 }
 
 /// Why the core did not carry out a request.

@@ -29,6 +29,11 @@ pub trait NameLookup {
     /// The ports of the node that hold a LID, ascending; a switch's is port 0.
     fn end_ports(&self, node: Guid) -> Vec<PortNum>;
 
+    /// The answer about a port that holds no LID.
+    fn without_lid(&self, port: PortId) -> LookupError {
+        LookupError::NoLid { port }
+    }
+
     /// The answer about nodes that are gone and had this name: where one was, or that several did.
     /// The lookup calls it only for names that nothing present has in the same sense.
     fn gone(&self, _selector: &Selector, _sense: Sense) -> Option<LookupError> {
@@ -253,12 +258,10 @@ pub fn resolve_port(
     }
     let ends = directory.end_ports(node);
     match *ends.as_slice() {
-        [] => Err(LookupError::NoLid {
-            port: PortId {
-                node,
-                number: PortNum::ZERO,
-            },
-        }),
+        [] => Err(directory.without_lid(PortId {
+            node,
+            number: PortNum::ZERO,
+        })),
         [number] => Ok(PortId { node, number }),
         _ => Err(ambiguous(
             selector,

@@ -31,7 +31,7 @@ impl From<LookupError> for Status {
             | LookupError::NoSuchPartition { .. }
             | LookupError::NoSuchGroup { .. } => Code::NotFound,
             LookupError::Ambiguous { .. } | LookupError::NotASwitch { .. } => Code::InvalidArgument,
-            LookupError::NoLid { .. } => Code::FailedPrecondition,
+            LookupError::NoLid { .. } | LookupError::WithoutLid { .. } => Code::FailedPrecondition,
         };
         Status::new(code, error.to_string())
     }

@@ -11,7 +11,7 @@ use super::api_view::{api_key, core_key, end_port_numbers, holds_lid};
 use super::index::Index;
 use super::missing::Gone;
 use crate::expected::LostEnd;
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Node};
 
 /// Finds nodes and ports of a fabric by the names that operators use.
 pub struct Names {
@@ -91,6 +91,17 @@ impl Names {
     }
 }
 
+/// Why rsm does not program a node; `None` for one that it does.
+pub(super) fn obstacle(node: &Node) -> Option<String> {
+    let name = node.name();
+    if node.locked {
+        return Some(format!(
+            "{name} holds an M_Key that rsm does not know and ignores its Sets (finding m-key-mismatch)"
+        ));
+    }
+    (node.unmanageable || node.suspected).then(|| format!("{name} does not answer"))
+}
+
 impl NameLookup for Names {
     fn has_node(&self, guid: Guid) -> bool {
         self.fabric.find(guid).is_some()
@@ -132,6 +143,19 @@ impl NameLookup for Names {
         end_port_numbers(node)
             .filter(|number| holds_lid(&node.ports[number.index()]))
             .collect()
+    }
+
+    fn without_lid(&self, port: PortId) -> LookupError {
+        let node = self.fabric.node_of(port.node);
+        // Other ports of a switch never hold one.
+        let node = node.filter(|node| !node.is_switch() || port.number == PortNum::ZERO);
+        match node.and_then(obstacle) {
+            Some(reason) => LookupError::WithoutLid {
+                node: port.node,
+                reason,
+            },
+            None => LookupError::NoLid { port },
+        }
     }
 
     fn gone(&self, selector: &Selector, sense: Sense) -> Option<LookupError> {

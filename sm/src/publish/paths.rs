@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rsm_api::model::{PathQuestion, Selector};
+use rsm_api::resolve::NameLookup as _;
 use rsm_api::v1_fields::gbps;
 use rsm_api::{LookupError, SaError, v1};
 use rsm_ids::PortNum;
@@ -89,7 +90,7 @@ fn end(
     // The directory may be of the snapshot before or after.
     let at = directory.fabric.find_port(core_key(key));
     let port = at.and_then(|at| directory.by_guid(directory.fabric.port(at).guid));
-    let port = port.ok_or(LookupError::NoLid { port: key })?;
+    let port = port.ok_or_else(|| published.names.without_lid(key))?;
     let lid = match selector {
         Selector::Lid(lid) => Some(*lid),
         Selector::Guid { .. } | Selector::Gid(_) | Selector::Description(_) => None,

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use rsm_api::model::{NodeKind, PortState, RouteOutcome, Selector};
-use rsm_api::resolve::{resolve_node, resolve_port};
+use rsm_api::resolve::{NameLookup as _, resolve_node, resolve_port};
 use rsm_api::{LookupError, v1};
 use rsm_ids::{Lid, PortNum};
 use rsm_routing::tables::Lft;
 
 use super::api_view::{api_key, core_key, holds_lid, kind, state};
+use super::names::obstacle;
 use super::published::Published;
 use crate::fabric::{Node, NodeIx, Port, PortRef};
 use crate::sa::{NoPath, can_talk, planned_keys};
@@ -153,17 +154,6 @@ pub(super) fn dropped(
     }
 }
 
-/// Why rsm does not program a node; `None` for one that it does.
-fn obstacle(node: &Node) -> Option<String> {
-    let name = node.name();
-    if node.locked {
-        return Some(format!(
-            "{name} holds an M_Key that rsm does not know and ignores its Sets (finding m-key-mismatch)"
-        ));
-    }
-    (node.unmanageable || node.suspected).then(|| format!("{name} does not answer"))
-}
-
 /// The end port with a LID that `selector` names.
 pub(super) fn end_port(published: &Published, selector: &Selector) -> Result<PortRef, LookupError> {
     let key = resolve_port(&published.names, selector)?;
@@ -173,7 +163,7 @@ pub(super) fn end_port(published: &Published, selector: &Selector) -> Result<Por
         .ok_or(LookupError::NoSuchPort { port: key })?;
     let external = kind(fabric.node(at.node)) == NodeKind::Switch && at.port != PortNum::ZERO;
     if external || !holds_lid(fabric.port(at)) {
-        return Err(LookupError::NoLid { port: key });
+        return Err(published.names.without_lid(key));
     }
     Ok(at)
 }

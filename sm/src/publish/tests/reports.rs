@@ -30,6 +30,7 @@ fn the_report_has_the_fields_that_scripts_read() {
         "lids",
         "ports_active",
         "ports_not_active",
+        "missing",
         "unreachable_pairs",
         "engine",
         "smps",

@@ -284,3 +284,21 @@ fn a_foreign_m_key_is_the_reason_why_no_tables_lead_there() {
         );
     }
 }
+
+#[test]
+fn a_host_with_a_foreign_m_key_from_the_start_has_no_lid_for_that_reason() {
+    let mut world = World::new();
+    let (host, port) = (HOSTS[3], PortNum(1));
+    world.sim.set_m_key(host, port, 0x0bad_c0de, 0).unwrap();
+    world.run(Duration::from_secs(60));
+    let question = between("host-1", &host.to_string());
+    let path = shown(&world).paths(&question).unwrap_err().to_string();
+    let route = (world.view).route(&named("host-1"), &Selector::guid(host));
+    for text in [path, route.unwrap_err().to_string()] {
+        assert!(text.contains("has no LID"), "{text}");
+        assert!(
+            text.contains("twin holds an M_Key that rsm does not know"),
+            "{text}"
+        );
+    }
+}
