@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
-use super::line::{Address, Attribute, Attributes, Header, Part, Peer, PortLine};
+use super::line::{Address, Attribute, Attributes, Header, Part, Peer, PortLine, PortRate};
 use super::{Fault, LeftOut, ParseReason, Strictness, Warning, WarningKind, check_node_count};
-use crate::netlist::{CableEnd, LinkRate, MAX_DESCRIPTION, NetlistError, Node, NodeKind, PortSpec};
+use crate::netlist::{CableEnd, MAX_DESCRIPTION, NetlistError, Node, NodeKind, PortSpec};
 
 /// Attributes since the last header, of the node that follows.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(super) struct Link {
     pub(super) peer_port: u64,
     pub(super) peer_guid: Option<Guid>,
     pub(super) peer_lid: Option<Lid>,
-    pub(super) rate: Option<LinkRate>,
+    pub(super) rate: PortRate,
 }
 
 /// The nodes and links read so far.
@@ -228,11 +228,11 @@ impl Assembly {
         if let Some(first) = self.links.get(&end) {
             return Err(duplicate_port(end, first.line, line));
         }
-        if port.rate.is_none() {
-            self.warn(line, WarningKind::NoRate);
-        }
+        let mut peer_lid = port.peer_lid;
         if self.nodes[end.0].kind != NodeKind::Switch {
             self.state(end, (port.own.guid, port.own.lid, port.own.lmc), line);
+            // A line without a description has one LID, its own, read for both ends.
+            peer_lid = peer_lid.filter(|lid| *lid != port.own.lid);
         }
         self.links.insert(
             end,
@@ -241,7 +241,7 @@ impl Assembly {
                 peer: port.peer,
                 peer_port: port.peer_port,
                 peer_guid: port.peer_guid,
-                peer_lid: port.peer_lid,
+                peer_lid,
                 rate: port.rate,
             },
         );

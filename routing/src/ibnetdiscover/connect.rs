@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
 use super::assemble::{Assembly, Link, port_number};
+use super::line::PortRate;
 use super::{Fault, LeftOut, ParseReason, Parsed, WarningKind};
 use crate::netlist::{
     Cable, CableEnd, LinkRate, LinkSpeed, LinkWidth, Netlist, NetlistError, NodeKind,
@@ -59,7 +60,9 @@ impl Assembly {
                 }
                 Ok(Across::Stated(there, back)) => {
                     self.hear_of_peer(there, link);
+                    self.note_missing_rate(link, Some(back));
                     if end <= there {
+                        self.note_loop(end, there, link.line);
                         cables.push(cable(end, there, self.agreed_rate(link, back)));
                     }
                 }
@@ -68,7 +71,9 @@ impl Assembly {
                     let id = self.nodes[there.0].id();
                     let port = there.1;
                     self.warn(link.line, WarningKind::OneSided { id, port });
-                    cables.push(cable(end, there, link.rate.unwrap_or(SLOWEST)));
+                    self.note_missing_rate(link, None);
+                    self.note_loop(end, there, link.line);
+                    cables.push(cable(end, there, rate_of(link).unwrap_or(SLOWEST)));
                 }
             }
         }
@@ -139,9 +144,36 @@ impl Assembly {
         }
     }
 
+    /// Say what counts where a line has no rate that can be read.
+    fn note_missing_rate(&mut self, link: &Link, back: Option<&Link>) {
+        if link.rate != PortRate::Missing {
+            return;
+        }
+        let there = back.and_then(|back| Some((rate_of(back)?, back.line)));
+        let kind = match there {
+            Some((there, other_line)) => WarningKind::RateOfOtherEnd { there, other_line },
+            None => WarningKind::NoRate,
+        };
+        self.warn(link.line, kind);
+    }
+
+    /// Say that both ends of a cable are at one node: no path can use it.
+    fn note_loop(&mut self, (node, port): CableEnd, (other, to): CableEnd, line: usize) {
+        if node == other {
+            let id = self.nodes[node].id();
+            self.warn(line, WarningKind::Loop { id, port, to });
+        }
+    }
+
+    /// The rate of a cable: what both ends can, or what one of them states.
     fn agreed_rate(&mut self, one: &Link, other: &Link) -> LinkRate {
-        let (Some(here), Some(there)) = (one.rate, other.rate) else {
-            return one.rate.or(other.rate).unwrap_or(SLOWEST);
+        let (here, there) = match (one.rate, other.rate) {
+            (PortRate::Written(written), PortRate::Assumed(_))
+            | (PortRate::Assumed(_), PortRate::Written(written)) => return written,
+            _ => match (rate_of(one), rate_of(other)) {
+                (Some(here), Some(there)) => (here, there),
+                (here, there) => return here.or(there).unwrap_or(SLOWEST),
+            },
         };
         if here != there {
             let other_line = other.line;
@@ -181,6 +213,14 @@ impl Assembly {
             }
         }
         Ok(())
+    }
+}
+
+/// The rate that a line has, or that its format gives to it.
+fn rate_of(link: &Link) -> Option<LinkRate> {
+    match link.rate {
+        PortRate::Written(rate) | PortRate::Assumed(rate) => Some(rate),
+        PortRate::Missing => None,
     }
 }
 

@@ -50,6 +50,12 @@ pub enum ParseReason {
     /// There is no node in the whole file.
     #[error("the file names no node")]
     NoNodes,
+    /// The report of another option or program, which has no topology in it.
+    #[error("this is {report}")]
+    Report {
+        /// The option or program.
+        report: &'static str,
+    },
     /// More nodes than a subnet has unicast LIDs.
     #[error("there are more nodes than a subnet has LIDs")]
     TooManyNodes,
@@ -171,6 +177,10 @@ impl ParseReason {
         match self {
             ParseReason::LineTooLong { .. } => format!("at most {MAX_LINE}"),
             ParseReason::NoNodes => "the output of ibnetdiscover".to_owned(),
+            ParseReason::Report { .. } => {
+                "the output of ibnetdiscover without an option, which has the GUIDs of all nodes: run `ibnetdiscover > FILE`"
+                    .to_owned()
+            }
             ParseReason::TooManyNodes => format!("at most {MAX_NODES}"),
             ParseReason::Attribute { expected, .. } | ParseReason::Syntax { expected, .. } => {
                 (*expected).to_owned()

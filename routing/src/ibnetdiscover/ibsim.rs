@@ -26,7 +26,7 @@ use super::ParseReason;
 use super::comment::{Comment, address, comment, rate, words};
 use super::cursor::{Cursor, quote};
 use super::line::{
-    Address, Attributes, DEVICE, GUID, Header, Line, Peer, PortLine, VENDOR, device_id,
+    Address, Attributes, DEVICE, GUID, Header, Line, Peer, PortLine, PortRate, VENDOR, device_id,
     header_kind, port_count, unplugged, vendor_id,
 };
 use crate::netlist::{LinkRate, LinkSpeed, LinkWidth, NodeKind};
@@ -60,7 +60,7 @@ impl GuidRange {
 }
 
 /// The widths and speeds that a port enables, as the bits of PortInfo (IBA 14.2.5.6).
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Enabled {
     width: u64,
     speed: u64,
@@ -68,6 +68,13 @@ struct Enabled {
 }
 
 impl Enabled {
+    /// What ibsim's ports enable where a netlist says nothing.
+    const DEFAULT: Enabled = Enabled {
+        width: 2,
+        speed: 1,
+        extended: 0,
+    };
+
     /// The fastest of them.
     fn rate(self) -> LinkRate {
         let width = match self.width {
@@ -106,11 +113,6 @@ pub(super) struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        let enabled = Enabled {
-            width: 2,
-            speed: 1,
-            extended: 0,
-        };
         Settings {
             prefix: Vec::new(),
             switches: GuidRange::from(0x20_0000),
@@ -118,8 +120,8 @@ impl Default for Settings {
             routers: GuidRange::from(0x30_0000),
             port0: None,
             attributes: Attributes::default(),
-            enabled,
-            of_node: enabled,
+            enabled: Enabled::DEFAULT,
+            of_node: Enabled::DEFAULT,
         }
     }
 }
@@ -271,12 +273,12 @@ impl Settings {
             peer_port,
             peer_guid,
             peer_lid,
-            rate: Some(self.rate(options, comment.after)?),
+            rate: self.rate(options, comment.after)?,
         })
     }
 
     /// The rate that a port can have: a stated one, or the fastest that it enables.
-    fn rate(&self, options: &[u8], after: &[u8]) -> Result<LinkRate, ParseReason> {
+    fn rate(&self, options: &[u8], after: &[u8]) -> Result<PortRate, ParseReason> {
         let mut enabled = self.of_node;
         for word in words(options).chain(words(after)) {
             enable(&mut enabled, word)?;
@@ -285,7 +287,12 @@ impl Settings {
             Some(rate) => Some(rate),
             None => rate(after)?,
         };
-        Ok(stated.unwrap_or_else(|| enabled.rate()))
+        let is_default = enabled == Enabled::DEFAULT;
+        Ok(match stated {
+            Some(rate) => PortRate::Written(rate),
+            None if is_default => PortRate::Assumed(enabled.rate()),
+            None => PortRate::Written(enabled.rate()),
+        })
     }
 
     /// The name at the cursor, with the module's prefix if it has no other.

@@ -136,8 +136,18 @@ pub(super) struct PortLine {
     pub(super) peer_port: u64,
     pub(super) peer_guid: Option<Guid>,
     pub(super) peer_lid: Option<Lid>,
-    /// None where the line has none that can be read.
-    pub(super) rate: Option<LinkRate>,
+    pub(super) rate: PortRate,
+}
+
+/// The rate of a port by its line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PortRate {
+    /// The line has it.
+    Written(LinkRate),
+    /// The line has none, and a netlist of ibsim gives this one to every port.
+    Assumed(LinkRate),
+    /// The line has none that can be read.
+    Missing,
 }
 
 /// Read a line, without its line feed.
@@ -311,7 +321,7 @@ fn port(cursor: &mut Cursor<'_>) -> Result<PortLine, ParseReason> {
         peer_port,
         peer_guid,
         peer_lid,
-        rate: rate(comment.after)?,
+        rate: rate(comment.after)?.map_or(PortRate::Missing, PortRate::Written),
     })
 }
 

@@ -33,6 +33,7 @@ mod error;
 mod format;
 mod ibsim;
 mod line;
+mod report;
 mod text;
 mod warning;
 mod write;
@@ -150,9 +151,8 @@ fn read(text: &[u8], strictness: Strictness) -> Result<Parsed, Fault> {
     }
     let (line, bytes) = last;
     if assembly.nodes.is_empty() {
-        return Err(assembly
-            .first_left_out()
-            .unwrap_or((line, ParseReason::NoNodes)));
+        let why = report::recognise(text).or_else(|| assembly.first_left_out());
+        return Err(why.unwrap_or((line, ParseReason::NoNodes)));
     }
     let mut parsed = assembly.finish()?;
     if !bytes.trim_ascii().is_empty() {

@@ -100,8 +100,24 @@ pub enum WarningKind {
         /// The other end's line.
         other_line: usize,
     },
-    /// The link has no rate that can be read; it counts as the slowest, 4xSDR.
+    /// Neither end of the link has a rate that can be read; it counts as the slowest, 4xSDR.
     NoRate,
+    /// The line has no rate that can be read; that of the other end counts.
+    RateOfOtherEnd {
+        /// The rate that the other end's line states.
+        there: LinkRate,
+        /// The other end's line.
+        other_line: usize,
+    },
+    /// Both ends of the cable are at one node; it stays, and carries nothing.
+    Loop {
+        /// The node.
+        id: String,
+        /// The port of the line.
+        port: PortNum,
+        /// The port at the other end; the same for a loop-back plug.
+        to: PortNum,
+    },
     /// The link states another GUID for the port at its other end; that node's own line counts.
     PeerGuidMismatch {
         /// The GUID that this line states.
@@ -161,6 +177,18 @@ impl fmt::Display for WarningKind {
                 "rate {here} here and {there} in line {other_line}; the lower counts"
             ),
             WarningKind::NoRate => write!(f, "no rate that can be read; taken as 4xSDR"),
+            WarningKind::RateOfOtherEnd { there, other_line } => write!(
+                f,
+                "no rate that can be read; {there} of line {other_line} counts"
+            ),
+            WarningKind::Loop { id, port, to } if port == to => write!(
+                f,
+                "port {port} of {id} is cabled to itself, and carries nothing; pull the plug, or correct the port"
+            ),
+            WarningKind::Loop { id, port, to } => write!(
+                f,
+                "a cable from port {port} to port {to} of one node, {id}: it carries nothing; pull it, or correct a port"
+            ),
             WarningKind::PeerGuidMismatch { here, there } => write!(
                 f,
                 "GUID {here} for a port that calls itself {there}; its own counts"

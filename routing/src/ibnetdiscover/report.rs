@@ -1,0 +1,63 @@
+//! Reports without a topology that operators take for one.
+
+use super::comment::words;
+use super::{Fault, ParseReason};
+
+/// The first line of `text` that is of a known report, with its name.
+pub(super) fn recognise(text: &[u8]) -> Option<Fault> {
+    let lines = (1..).zip(text.split(|&byte| byte == b'\n'));
+    let mut known = lines.filter_map(|(number, line)| Some((number, report_of(line)?)));
+    let (line, report) = known.next()?;
+    Some((line, ParseReason::Report { report }))
+}
+
+fn report_of(line: &[u8]) -> Option<&'static str> {
+    let words: Vec<&[u8]> = words(line).take(4).collect();
+    let is_number = |word: &[u8]| word.iter().all(u8::is_ascii_digit);
+    let is_guid = |word: &[u8]| word.starts_with(b"0x");
+    match words[..] {
+        [b"CA" | b"SW" | b"RT", lid, port, guid]
+            if is_number(lid) && is_number(port) && is_guid(guid) =>
+        {
+            Some("the list of ports of `ibnetdiscover -p`")
+        }
+        [b"Ca" | b"Switch" | b"Router", b":", guid, b"ports"] if is_guid(guid) => {
+            Some("the list of nodes of `ibnetdiscover -l`, `-H`, `-S` or `-R`")
+        }
+        [b"CA:" | b"Switch:" | b"Router:", ..] => Some("the output of `iblinkinfo`"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+
+    #[test]
+    fn a_report_without_a_topology_is_named_with_what_to_run_instead() {
+        for (text, line, name) in [
+            (
+                "\nCA   134  1 0x0000000000001001 4x EDR - SW  1719 10 0x0000000000000100 ( 'node-1 HCA-1' - 'leaf-1' )\n",
+                2,
+                "ibnetdiscover -p",
+            ),
+            (
+                "Ca\t: 0x0002c90300001234 ports 2 devid 0x1013 vendid 0x2c9 \"node-1 HCA-1\"\n",
+                1,
+                "ibnetdiscover -l",
+            ),
+            ("CA: node-1 HCA-1:\n", 1, "iblinkinfo"),
+            ("Switch: 0x0000000000000100 leaf-1:\n", 1, "iblinkinfo"),
+        ] {
+            let error = parse(text.as_bytes(), "f").unwrap_err();
+            let said = error.to_string();
+            assert_eq!(error.line, line, "{said}");
+            assert!(
+                said.contains(name) && said.contains("`ibnetdiscover > FILE`"),
+                "{said}"
+            );
+        }
+        let error = parse(b"just words\n", "f").unwrap_err().to_string();
+        assert!(error.contains("names no node"), "{error}");
+    }
+}
