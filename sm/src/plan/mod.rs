@@ -106,6 +106,8 @@ pub struct Plan {
     pub link_ports: Arc<LinkPorts>,
     /// The partitions of all ports.
     pub partitions: Arc<PartitionPlan>,
+    /// The engine that was asked for routes: one of the policy's, or `auto` in the place of all.
+    pub engine: EngineKind,
     /// The operator's decisions for this plan.
     pub policy: Arc<Policy>,
     /// The difference of `policy` from that of the plan before.
@@ -306,7 +308,24 @@ fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError>
             return Ok(outcome);
         }
     }
-    Err(error)
+    match stands_behind(job) {
+        true => try_engine(job, avoided, EngineKind::Auto, Some(&error)).map_err(|_| error),
+        false => Err(error),
+    }
+}
+
+/// Whether `auto` routes where no engine of the policy does: ports that no packet reaches are worse
+/// than routes of another engine. Routes in force stay where they serve all ports, and an engine on
+/// trial is refused.
+fn stands_behind(job: &PlanJob) -> bool {
+    let policy = &job.policy;
+    if policy.is_on_trial() || policy.engines.contains(&EngineKind::Auto) {
+        return false;
+    }
+    match &job.previous {
+        Some(plan) => plan.is_of_stand_in(),
+        None => refused::follow(job).is_none_or(|held| held.unreachable_pairs > 0),
+    }
 }
 
 /// The same with `engine`; `refused` is why the first engine of the policy has no routes.
@@ -382,7 +401,8 @@ fn try_engine(
     let partitions = partitions_of(job, &policy_change, &mut whole);
     let mut findings = findings_of(job, &lids, &partitions, &topology, &proof.report);
     findings.extend(avoided.findings(&job.fabric));
-    findings.extend(refused.map(|error| replaced(job, engine, error)));
+    let (engine, replacement) = routed_by(job, engine, refused);
+    findings.extend(replacement);
     findings.extend(levels::findings(&job.policy, &routing));
     let layout = job.policy.layout.as_deref();
     findings.extend(layout::misfit(layout, routing.coordinates.as_deref()));
@@ -407,6 +427,7 @@ fn try_engine(
         transition: route.transition,
         link_ports,
         partitions,
+        engine,
         policy: job.policy.clone(),
         policy_change,
         slow_cables,
@@ -575,6 +596,23 @@ fn proof_of<'a>(
     match proof.refusal.take() {
         Some(refusal) => Err(refusal),
         None => Ok(proof),
+    }
+}
+
+/// The engine behind the routes of a plan, with the finding about it where it replaces others; a
+/// plan that only relieves links has those of the routes that it starts from.
+fn routed_by(
+    job: &PlanJob,
+    engine: EngineKind,
+    refused: Option<&PlanError>,
+) -> (EngineKind, Option<Finding>) {
+    match job.previous.as_deref().filter(|_| !job.kind.routes_anew()) {
+        Some(basis) => {
+            let mut findings = basis.findings.iter();
+            let found = findings.find(|finding| finding.kind == FindingKind::EngineReplaced);
+            (basis.engine, found.cloned())
+        }
+        None => (engine, refused.map(|error| replaced(job, engine, error))),
     }
 }
 
@@ -765,6 +803,11 @@ fn plan_groups(job: &PlanJob, basis: &Plan) -> Plan {
 }
 
 impl Plan {
+    /// Whether `auto` routes in the place of all engines of the policy.
+    fn is_of_stand_in(&self) -> bool {
+        self.engine == EngineKind::Auto && !self.policy.engines.contains(&EngineKind::Auto)
+    }
+
     /// Plans multicast on the plan's routes. Reports trees that fail the proof; the hardware's
     /// multicast tables then stay as they are.
     fn add_multicast(

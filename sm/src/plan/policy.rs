@@ -78,9 +78,15 @@ impl Policy {
     /// The engines to take in the place of [`Policy::engine`], in this order.
     pub fn fallback_engines(&self) -> &[EngineKind] {
         match self.engines.split_first() {
-            Some((first, rest)) if *first == self.engine => rest,
+            Some((_, rest)) if !self.is_on_trial() => rest,
             _ => &[],
         }
+    }
+
+    /// Whether [`Policy::engine`] is not the configured one: it is tried, and has no others after
+    /// it.
+    pub fn is_on_trial(&self) -> bool {
+        self.engines.first() != Some(&self.engine)
     }
 
     /// Whether routes may need several lanes.
