@@ -1,17 +1,30 @@
 //! A dry run: everything up to the difference, which is listed instead of set.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PortInfo;
 
 use super::convergence::Pushed;
 use super::event::Effect;
 use super::{Core, Mode};
-use crate::diff::Changes;
+use crate::diff::{Changes, Comparison, Reregister};
 use crate::fabric::{Fabric, PortRef};
 use crate::plan::Plan;
 use crate::push::rehearse;
+
+/// The ports that learn of another manager: what a takeover sends beside the difference between
+/// plan and hardware.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Handover {
+    /// Ports whose hosts get ClientReregister (IBA 14.4.11) where no store tells what hosts are
+    /// registered for, as at the first start.
+    pub reregistered: BTreeSet<PortKey>,
+    /// Ports that get another MasterSMLID, because the last manager ran at another port.
+    pub new_master_lids: BTreeSet<PortKey>,
+}
 
 impl Core {
     /// The model of the last sweep. A dry run plans as if this manager ran at the master's port, so
@@ -35,8 +48,45 @@ impl Core {
 
     /// Lists the Sets of a push, and ends the pass.
     pub(super) fn foresee(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
+        self.mismatches.clone_from(&changes.mismatches);
         let sets = rehearse(plan, changes, &self.inventory);
         self.effects.push_back(Effect::Foreseen(sets));
         self.conclude(Pushed::default(), &[], now);
+    }
+
+    /// What a takeover tells ports beside the difference to the plan in force; `None` without one.
+    pub fn handover(&self) -> Option<Handover> {
+        let plan = self.plan.as_ref()?;
+        let everybody = Reregister::everybody();
+        let comparison = Comparison {
+            reregister: &everybody,
+            ..self.comparison(plan, &plan.transition.interim)
+        };
+        let told = comparison.changes(None).ports.into_iter();
+        let reregistered = told.filter(|(_, change)| change.reregister.is_some());
+        Some(Handover {
+            reregistered: reregistered.map(|(key, _)| key).collect(),
+            new_master_lids: self.ports_with_another_manager(plan),
+        })
+    }
+
+    /// The ports whose MasterSMLID is that of another port than the own one. With a LID that floats
+    /// from manager to manager there are none.
+    fn ports_with_another_manager(&self, plan: &Plan) -> BTreeSet<PortKey> {
+        let planned_at = plan.fabric.local.map(|local| plan.fabric.key(local));
+        let own = self.inventory.local.filter(|own| planned_at != Some(*own));
+        let lid = own.and_then(|own| Some(plan.lids.lids.get(&own)?.base));
+        let Some(lid) = lid.filter(|_| !plan.policy.floating_lid) else {
+            return BTreeSet::new();
+        };
+        let names_another = |key: &PortKey| {
+            let info = self
+                .inventory
+                .port(*key)
+                .and_then(|port| port.info.as_ref());
+            info.is_some_and(|info| info.master_sm_lid() != lid)
+        };
+        let ports = plan.lids.lids.keys().copied();
+        ports.filter(names_another).collect()
     }
 }

@@ -71,6 +71,7 @@ use self::congestion::CongestionState;
 use self::convergence::{Convergence, Meter};
 use self::damping::Damping;
 use self::draining::BeforeDrain;
+pub use self::dry_run::Handover;
 use self::election::Election;
 use self::epoch::EpochState;
 pub use self::event::{Command, Effect, EpochEvent, EpochRequest, Event};

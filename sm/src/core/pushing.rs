@@ -60,7 +60,11 @@ impl Core {
         changes
     }
 
-    fn comparison<'a>(&'a self, plan: &'a Arc<Plan>, interim: &'a [Tables]) -> Comparison<'a> {
+    pub(super) fn comparison<'a>(
+        &'a self,
+        plan: &'a Arc<Plan>,
+        interim: &'a [Tables],
+    ) -> Comparison<'a> {
         Comparison {
             inventory: &self.inventory,
             fabric: &self.fabric,

@@ -137,7 +137,8 @@ fn finished(
     if let Some(sets) = sets {
         let snapshot = core.snapshot(clock.now());
         let report = DryRunReport::of(&sets, core.inventory(), &snapshot);
-        return Ok(Some(report));
+        let handover = core.handover().unwrap_or_default();
+        return Ok(Some(report.with_handover(&handover, &sets)));
     }
     let refused = |kind| {
         matches!(

@@ -1,6 +1,6 @@
 //! The Sets that rsm would send, as `rsm --dry-run` prints them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use rsm_ids::{Guid, Lid};
@@ -11,6 +11,7 @@ use rsm_mad::wire::fields;
 use serde::Serialize;
 
 use super::summary::OnceReport;
+use crate::core::Handover;
 use crate::core::snapshot::Snapshot;
 use crate::push::{AdaptiveStep, Foreseen, PortStep, Task};
 use crate::sweep::inventory::{Inventory, PortKey};
@@ -28,8 +29,22 @@ pub struct DryRunReport {
     pub nodes: Vec<NodeChanges>,
     /// The Sets in the order in which they would leave.
     pub sets: Vec<SetEntry>,
+    /// What a takeover tells ports beside these Sets.
+    pub takeover: TakeoverSets,
     /// The subnet as it was read.
     pub subnet: OnceReport,
+}
+
+/// What a takeover tells ports beside the difference: the ports, counted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct TakeoverSets {
+    /// Ports whose hosts get ClientReregister at the first start with a store, and then register
+    /// anew with the SA.
+    pub reregistered: usize,
+    /// Ports that get another MasterSMLID, because the present manager is at another port.
+    pub new_master_lids: usize,
+    /// Sets of PortInfo for both that are not among [`DryRunReport::sets`].
+    pub more_sets: usize,
 }
 
 /// The Sets for one device, counted.
@@ -121,8 +136,28 @@ impl DryRunReport {
             would_set: entries.len(),
             nodes: nodes.into_values().collect(),
             sets: entries,
+            takeover: TakeoverSets::default(),
             subnet: OnceReport::of(snapshot),
         }
+    }
+
+    /// The report with what a takeover tells ports beside `sets`, those of the report.
+    #[must_use]
+    pub fn with_handover(mut self, handover: &Handover, sets: &[Foreseen]) -> DryRunReport {
+        let written: BTreeSet<PortKey> = sets
+            .iter()
+            .filter_map(|set| match set.order.task {
+                Task::Port(key, _) => Some(key),
+                _ => None,
+            })
+            .collect();
+        let told = handover.reregistered.union(&handover.new_master_lids);
+        self.takeover = TakeoverSets {
+            reregistered: handover.reregistered.len(),
+            new_master_lids: handover.new_master_lids.len(),
+            more_sets: told.filter(|key| !written.contains(key)).count(),
+        };
+        self
     }
 
     /// The report as text: a line for each device; with `details` a line for each Set and each
@@ -193,7 +228,8 @@ impl fmt::Display for Text<'_> {
         let report = self.report;
         write!(f, "{}", report.subnet.text())?;
         if report.sets.is_empty() {
-            return writeln!(f, "nothing would be set: the subnet is as rsm plans it");
+            writeln!(f, "nothing would be set: the subnet is as rsm plans it")?;
+            return write!(f, "{}", report.takeover);
         }
         let (sets, nodes) = (report.would_set, report.nodes.len());
         writeln!(
@@ -203,6 +239,7 @@ impl fmt::Display for Text<'_> {
         for node in &report.nodes {
             writeln!(f, "  {} ({}): {}", node.name, node.guid, node.parts())?;
         }
+        write!(f, "{}", report.takeover)?;
         if !self.details {
             return Ok(());
         }
@@ -221,6 +258,38 @@ impl fmt::Display for Text<'_> {
                 let from = change.from.as_deref().unwrap_or("unknown");
                 writeln!(f, "      {}: {from} -> {}", change.field, change.to)?;
             }
+        }
+        Ok(())
+    }
+}
+
+/// A line about each kind of these Sets; none without any.
+impl fmt::Display for TakeoverSets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TakeoverSets {
+            reregistered,
+            new_master_lids,
+            more_sets,
+        } = self;
+        if *more_sets == 0 {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "taking over, rsm also sends {more_sets} Sets of PortInfo, which change no route and no link:"
+        )?;
+        if *new_master_lids > 0 {
+            writeln!(
+                f,
+                "  MasterSMLID of {new_master_lids} ports: this port is not the present manager's"
+            )?;
+        }
+        if *reregistered > 0 {
+            writeln!(
+                f,
+                "  ClientReregister to {reregistered} ports, at the first start with a store: their hosts register \
+                 anew with the SA (sm.client_reregister)"
+            )?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use rsm_tests::hosted::Hosted;
 use rsm_tests::ibsim::Ibsim;
 use rsm_tests::peer::require_peers;
 use rsm_tests::process::Invocation;
-use rsm_tests::sm::{OnceReport, OpenSm, check_states, rsm_once};
+use rsm_tests::sm::{OnceReport, OpenSm, Rsm, check_states, rsm_once};
 use rsm_tests::tap::{Tap, attribute, method};
 use rsm_tests::{binaries, served};
 use serde_json::Value;
@@ -239,4 +239,31 @@ fn after_rsm_brought_the_subnet_up_nothing_is_listed() {
     let text = rsm().args(["--fabric", "umad", "--dry-run"]);
     let text = text.run(LIMIT).unwrap().success().unwrap().stdout;
     assert!(text.contains("nothing would be set"), "{text}");
+}
+
+#[test]
+fn registrations_that_a_first_start_asks_for_are_foreseen() {
+    let netlist = generate("fat-tree:k=4,levels=2").unwrap();
+    let hosted = Hosted::start(&netlist).unwrap();
+    let once = hosted.client(binaries::rsm()).unwrap();
+    let once = once.args(["--fabric", "umad", "--once", "--state-dir", "first"]);
+    once.run(LIMIT).unwrap().success().unwrap();
+    let rsm = hosted.client(binaries::rsm()).unwrap();
+    let report = dry_run(rsm, &[], NOTHING);
+    assert_eq!(report["would_set"], 0, "{report}");
+    let takeover = &report["takeover"];
+    assert_eq!(takeover["new_master_lids"], 0, "{takeover}");
+    let text = hosted.client(binaries::rsm()).unwrap();
+    let text = text.args(["--fabric", "umad", "--dry-run"]);
+    let text = text.run(LIMIT).unwrap().success().unwrap().stdout;
+    assert!(text.contains("ClientReregister to "), "{text}");
+
+    let sets = || hosted.sim.with(|sim| sim.counters().sets()).unwrap();
+    let before = sets();
+    let state = hosted.directory().join("state");
+    let rsm = hosted.client(binaries::rsm()).unwrap();
+    let rsm = Rsm::run(rsm, &state, &[], LIMIT).unwrap();
+    assert!(hosted.wait_quiet(QUIET, LIMIT).unwrap());
+    assert_eq!(takeover["more_sets"], sets() - before, "{takeover}");
+    rsm.stop().unwrap().success().unwrap();
 }

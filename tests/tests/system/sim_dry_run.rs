@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rsm::core::{CoreConfig, Mode};
+use rsm::plan::policy::Policy;
 use rsm::push::{Foreseen, Task};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::Tid;
@@ -121,4 +122,62 @@ fn write_block(world: &mut World, host: Guid, switch: Guid, entries: [u8; 64]) {
     world.run_for(Duration::from_millis(1));
     world.remove_foreign(hand);
     assert_eq!(world.sim.lft(switch).unwrap()[..64], entries);
+}
+
+/// Kinds and subjects of the findings of a manager.
+fn findings(world: &World, index: usize) -> Vec<(String, String)> {
+    let snapshot = world.managers()[index].snapshot().expect("it has planned");
+    let findings = snapshot.findings.iter();
+    let mut named: Vec<_> = findings
+        .map(|finding| (finding.kind.code().to_owned(), finding.subject.to_string()))
+        .collect();
+    named.sort();
+    named
+}
+
+#[test]
+fn a_dry_run_has_the_findings_about_links_that_the_start_has() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let fewer_vls = |mode| {
+        let mut policy = Policy::default();
+        policy.ports.links.max_op_vls = 1;
+        CoreConfig {
+            mode,
+            ..Settings::of(policy).core
+        }
+    };
+    let host = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
+    let dry = world.add_manager_with(host, PortNum(1), fewer_vls(Mode::DryRun));
+    world.run_for(Duration::from_secs(1));
+    let foreseen = findings(&world, dry);
+    world.kill(dry);
+    world.kill(0);
+    let other = world.nodes(NodeKind::Ca)[1];
+    let started = world.add_manager_with(other, PortNum(1), fewer_vls(Mode::Manage));
+    world.settle(LIMIT);
+    assert_eq!(foreseen, findings(&world, started));
+    let mismatch = |(kind, _): &(String, String)| kind == "link-mismatch";
+    assert!(foreseen.iter().any(mismatch), "{foreseen:?}");
+}
+
+#[test]
+fn a_dry_run_at_another_port_counts_the_ports_that_get_another_manager() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let host = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
+    let index = world.add_manager_with(host, PortNum(1), dry());
+    world.run_for(Duration::from_secs(1));
+    let manager = &world.managers()[index];
+    assert_eq!(manager.foreseen().map(<[Foreseen]>::len), Some(0));
+    let handover = manager.core().handover().expect("it has planned");
+    world.kill(index);
+    world.kill(0);
+    let before = world.sim.counters().sets();
+    // At a third port as many ports get another manager.
+    let other = world.nodes(NodeKind::Ca)[1];
+    world.add_manager(other, PortNum(1));
+    world.settle(LIMIT);
+    let sent = world.sim.counters().sets() - before;
+    assert_eq!(handover.new_master_lids.len() as u64, sent);
+    // Every host supports ClientReregister; switches do not.
+    assert!(handover.reregistered.len() >= world.nodes(NodeKind::Ca).len());
 }
