@@ -2,12 +2,12 @@ use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::finding::{ConfigFinding, ConfigSeverity, any_error};
-use super::load::{ConfigError, NotText, read_text};
+use super::load::{ConfigError, read_text};
+use super::named_files::with_files;
 use super::opensm::{KeyGroup, KeyOutcome};
 use super::{
-    Config, load_m_key_secrets, load_node_names, load_partitions, load_qos_policy, load_tables,
-    opensm, parse_categories, parse_guid_file, parse_guid2lid, parse_partitions,
-    parse_prefix_routes, parse_qos_policy, parse_rate_limits, parse_torus_layout, toml_file,
+    opensm, parse_categories, parse_guid_file, parse_guid2lid, parse_partitions, parse_qos_policy,
+    parse_torus_layout, toml_file,
 };
 
 /// The kinds of files that [`check`] knows.
@@ -78,9 +78,7 @@ impl FileKind {
             ["qos-ulps" | "port-groups" | "qos-setup" | "qos-levels" | "qos-match-rules"] => {
                 FileKind::QosPolicy
             }
-            _ if !first.starts_with('[') && first.contains(':') && text.contains(';') => {
-                FileKind::Partitions
-            }
+            _ if defines_a_partition(first, text) => FileKind::Partitions,
             _ if first.starts_with('[') || first.contains('=') => FileKind::Toml,
             ["torus" | "mesh", size, ..] if size.starts_with(|c: char| c.is_ascii_digit()) => {
                 FileKind::TorusLayout
@@ -93,6 +91,14 @@ impl FileKind {
             _ => FileKind::OpensmConf,
         }
     }
+}
+
+/// Whether a text that begins with the line `first` defines partitions: `NAME=P_KEY : MEMBERS ;`,
+/// of which the last word is often forgotten.
+fn defines_a_partition(first: &str, text: &str) -> bool {
+    let before = first.split_once(':').map(|(before, _)| before);
+    let is_keyed = before.is_some_and(|before| before.contains('=') && !before.contains('"'));
+    !first.starts_with('[') && before.is_some() && (is_keyed || text.contains(';'))
 }
 
 /// The result of [`check`].
@@ -226,120 +232,4 @@ pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
         entries,
         outcomes,
     })
-}
-
-/// Adds the findings about the files that the configuration names.
-pub(crate) fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<ConfigFinding> {
-    if let Some(roots) = &config.routing.root_guid_file {
-        match read_text(roots) {
-            Ok(text) => findings.extend(parse_guid_file(roots, &text).1),
-            Err(error) => findings.push(unread(roots, &error, "root_guid_file names it")),
-        }
-    }
-    if let Some(file) = &config.sm.m_key_secret_file {
-        match load_m_key_secrets(file) {
-            Ok(_) => {}
-            Err(ConfigError::Invalid { findings: errors }) => findings.extend(errors),
-            Err(error) => findings.push(unread(file, &error, "m_key_secret_file names it")),
-        }
-    }
-    for (file, key) in [
-        (&config.sm.m_key_table_file, "m_key_table_file"),
-        (&config.sm.m_key_neighbors_file, "m_key_neighbors_file"),
-    ] {
-        if let Some(file) = file
-            && let Err(error) = read_text(file)
-        {
-            findings.push(unread(file, &error, &format!("{key} names it")));
-        }
-    }
-    if let Some(compute) = &config.routing.compute_guid_file {
-        match read_text(compute) {
-            Ok(text) => findings.extend(parse_guid_file(compute, &text).1),
-            Err(error) => findings.push(unread(compute, &error, "compute_guid_file names it")),
-        }
-    }
-    if let Some(storage) = &config.routing.storage_guid_file {
-        match read_text(storage) {
-            Ok(text) => findings.extend(parse_guid_file(storage, &text).1),
-            Err(error) => findings.push(unread(storage, &error, "storage_guid_file names it")),
-        }
-    }
-    for (file, key, read) in super::switch_rules::named(&config.routing) {
-        match read_text(file) {
-            Ok(text) => findings.extend(read(file, &text)),
-            Err(error) => findings.push(unread(file, &error, key)),
-        }
-    }
-    if let Some(categories) = &config.routing.categories_file {
-        match read_text(categories) {
-            Ok(text) => findings.extend(parse_categories(categories, &text).1),
-            Err(error) => findings.push(unread(categories, &error, "categories_file names it")),
-        }
-    }
-    if let Some(routes) = &config.sa.prefix_routes_file {
-        match read_text(routes) {
-            Ok(text) => findings.extend(parse_prefix_routes(routes, &text).1),
-            Err(error) => findings.push(unread(routes, &error, "sa.prefix_routes_file names it")),
-        }
-    }
-    if let Some(limits) = &config.qos.rate_limits_file {
-        match read_text(limits) {
-            Ok(text) => findings.extend(parse_rate_limits(limits, &text).1),
-            Err(error) => findings.push(unread(limits, &error, "qos.rate_limits_file names it")),
-        }
-    }
-    if let Some(names) = &config.names.file {
-        match load_node_names(names) {
-            Ok((_, more)) => findings.extend(more),
-            Err(error) => findings.push(unread(names, &error, "names.file names it")),
-        }
-    }
-    if let Some(tables) = &config.routing.tables_file {
-        match load_tables(tables) {
-            Ok(_) => {}
-            Err(ConfigError::Invalid { findings: more }) => findings.extend(more),
-            Err(error) => findings.push(unread(tables, &error, "tables_file names it")),
-        }
-    }
-    if let Some(file) = &config.partitions.file {
-        match load_partitions(&config.partitions) {
-            Ok((_, more)) | Err(ConfigError::Invalid { findings: more }) => findings.extend(more),
-            Err(error) => findings.push(unread(file, &error, "[partitions] names it")),
-        }
-    }
-    if let Some(file) = &config.qos.policy_file {
-        match load_qos_policy(&config.qos) {
-            Ok((_, more)) | Err(ConfigError::Invalid { findings: more }) => findings.extend(more),
-            Err(error) => findings.push(unread(file, &error, "qos.policy_file names it")),
-        }
-    }
-    findings
-}
-
-/// A file that cannot be read, at the byte that is no text where that is the reason.
-fn unread(file: &Path, error: &ConfigError, expected: &str) -> ConfigFinding {
-    if let ConfigError::NotText {
-        reason: NotText::Byte { line, column, byte },
-        ..
-    } = *error
-    {
-        return ConfigFinding {
-            file: file.to_owned(),
-            line,
-            column,
-            severity: ConfigSeverity::Error,
-            found: format!("the byte {byte:#04x}"),
-            expected: "expected UTF-8 text; `iconv -f latin1 -t utf-8` converts a file in Latin-1"
-                .to_owned(),
-        };
-    }
-    ConfigFinding {
-        file: file.to_owned(),
-        line: 1,
-        column: 1,
-        severity: ConfigSeverity::Error,
-        found: error.to_string(),
-        expected: expected.to_owned(),
-    }
 }

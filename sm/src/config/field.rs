@@ -224,7 +224,12 @@ impl Value for Vec<Guid> {
         let words = text(given)?.split(',').map(str::trim);
         let words = words.filter(|word| !word.is_empty());
         let guids: Result<Vec<Guid>, _> = words.map(str::parse).collect();
-        *self = guids.map_err(|_| InvalidValue)?;
+        let guids = guids.map_err(|_| InvalidValue)?;
+        // An empty list is not "none": the key without a value allows all.
+        if guids.is_empty() || guids.iter().any(|guid| guid.is_zero()) {
+            return Err(InvalidValue);
+        }
+        *self = guids;
         Ok(())
     }
 

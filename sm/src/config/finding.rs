@@ -46,7 +46,7 @@ impl ConfigFinding {
             file: file.to_owned(),
             line: 1,
             column: 1,
-            severity: ConfigSeverity::Note,
+            severity: ConfigSeverity::Warning,
             found: "there is no such file".to_owned(),
             expected: effect.to_owned(),
         }
@@ -69,7 +69,7 @@ impl fmt::Display for ConfigFinding {
 }
 
 /// Collects the findings about one file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Findings {
     file: PathBuf,
     /// The byte offset of each line's start.

@@ -16,6 +16,10 @@ use crate::m_keys::{ForeignKeys, SECRET_BYTES, SECRETS_MAX, Secret};
 /// Access of others than the owner.
 const OTHERS: u32 = 0o077;
 
+/// The lines of OpenSM's two files.
+const TABLE_LINE: &str = "expected `0xGUID 0xM_KEY`";
+const NEIGHBORS_LINE: &str = "expected `0xGUID:PORT 0xGUID:PORT`";
+
 /// A port of a cable: GUID, and number at its node.
 pub(crate) type CableEnd = (Guid, u8);
 
@@ -108,6 +112,16 @@ pub(crate) fn neighbors_entry(line: &str) -> Option<(CableEnd, CableEnd)> {
     words.next().is_none().then_some(cable)
 }
 
+/// The findings about a `guid2mkey`.
+pub(super) fn check_m_key_table(file: &Path, text: &str) -> Vec<ConfigFinding> {
+    entries(file, text, guid2mkey_entry, TABLE_LINE).1
+}
+
+/// The findings about a `neighbors`.
+pub(super) fn check_m_key_neighbors(file: &Path, text: &str) -> Vec<ConfigFinding> {
+    entries(file, text, neighbors_entry, NEIGHBORS_LINE).1
+}
+
 /// The entries of a file of lines; a line that is none is a warning and left out.
 fn entries<T>(
     file: &Path,
@@ -137,34 +151,32 @@ fn entries<T>(
             }
         }
     }
+    if found.is_empty() {
+        findings.at(text, 0, ConfigSeverity::Warning, "no entry", expected);
+    }
     (found, findings.finish())
 }
 
-/// Reads the files that `sm.m_key_table_file` and `sm.m_key_neighbors_file` name.
+/// Reads the files that `sm.m_key_table_file` and `sm.m_key_neighbors_file` name; lines in error
+/// are left out, see [`check_m_key_table`].
 ///
 /// # Errors
 ///
 /// If a file cannot be read.
-pub fn load_foreign_m_keys(
-    sm: &SmConfig,
-) -> Result<(ForeignKeys, Vec<ConfigFinding>), ConfigError> {
+pub fn load_foreign_m_keys(sm: &SmConfig) -> Result<ForeignKeys, ConfigError> {
     let mut keys = ForeignKeys::default();
-    let mut findings = Vec::new();
     if let Some(file) = &sm.m_key_table_file {
         let text = read_text(file)?;
-        let (ports, more) = entries(file, &text, guid2mkey_entry, "expected `0xGUID 0xM_KEY`");
+        let (ports, _) = entries(file, &text, guid2mkey_entry, TABLE_LINE);
         keys.by_port = ports.into_iter().filter(|&(_, key)| key != 0).collect();
-        findings.extend(more);
     }
     if let Some(file) = &sm.m_key_neighbors_file {
         let text = read_text(file)?;
-        let expected = "expected `0xGUID:PORT 0xGUID:PORT`";
-        let (cables, more) = entries(file, &text, neighbors_entry, expected);
+        let (cables, _) = entries(file, &text, neighbors_entry, NEIGHBORS_LINE);
         let ends = cables.into_iter().flat_map(|(a, b)| [(a, b.0), (b, a.0)]);
         keys.neighbors = ends.collect::<BTreeMap<CableEnd, Guid>>();
-        findings.extend(more);
     }
-    Ok((keys, findings))
+    Ok(keys)
 }
 
 #[cfg(test)]
@@ -234,14 +246,20 @@ mod tests {
             directory.path().join("guid2mkey"),
             directory.path().join("neighbors"),
         );
-        std::fs::write(&table, "0x10 0xabc\n\n0x11 0x0\nsecret\n").unwrap();
-        std::fs::write(&cables, "0x20:5 0x10:1\n0x20 0x10\n").unwrap();
+        let (keys_text, cables_text) = (
+            "0x10 0xabc\n\n0x11 0x0\nsecret\n",
+            "0x20:5 0x10:1\n0x20 0x10\n",
+        );
+        std::fs::write(&table, keys_text).unwrap();
+        std::fs::write(&cables, cables_text).unwrap();
+        let mut findings = check_m_key_table(&table, keys_text);
+        findings.extend(check_m_key_neighbors(&cables, cables_text));
         let sm = SmConfig {
             m_key_table_file: Some(table),
             m_key_neighbors_file: Some(cables),
             ..SmConfig::default()
         };
-        let (keys, findings) = load_foreign_m_keys(&sm).unwrap();
+        let keys = load_foreign_m_keys(&sm).unwrap();
         assert_eq!(keys.by_port, BTreeMap::from([(Guid(0x10), 0xabc)]));
         let expected = [((Guid(0x10), 1), Guid(0x20)), ((Guid(0x20), 5), Guid(0x10))];
         assert_eq!(keys.neighbors, BTreeMap::from(expected));

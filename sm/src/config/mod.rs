@@ -16,6 +16,7 @@ mod guid2lid;
 mod guid_file;
 mod load;
 mod m_key_files;
+mod named_files;
 mod node_names;
 mod opensm;
 mod partitions;
@@ -39,7 +40,6 @@ mod words;
 
 pub use categories_file::parse_categories;
 pub use changes::ChangedKey;
-pub(crate) use check::with_files;
 pub use check::{CheckReport, FileKind, check};
 pub use congestion_values::{CctEntries, CctEntry, PerLevel, PortMaskValue};
 pub use field::Applies;
@@ -50,9 +50,12 @@ pub use guid2lid::{Guid2Lid, parse_guid2lid};
 pub use load::{ConfigError, FILE_MAX, Loaded, NotText};
 pub(crate) use m_key_files::{CableEnd, guid2mkey_entry, neighbors_entry};
 pub use m_key_files::{load_foreign_m_keys, load_m_key_secrets, parse_m_key_secrets};
+pub(crate) use named_files::{checked_files, with_files};
 pub use node_names::{NodeNames, load_node_names, parse_node_names};
+pub(crate) use opensm::{
+    DEFAULT_PLACE, PARTITIONS, QOS_POLICY, is_default, number, read as read_opensm,
+};
 pub use opensm::{KeyGroup, KeyOutcome};
-pub(crate) use opensm::{number, read as read_opensm};
 pub use partitions::{
     Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions, Rule,
     load_partitions, parse_partitions,

@@ -8,7 +8,8 @@ use std::path::Path;
 use rsm_ids::Guid;
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
-use super::load::{ConfigError, read_text};
+use super::load::read_text;
+use super::named_files::unread;
 
 /// The longest name in bytes, four times a NodeDescription (IBA 14.2.5.2).
 const NAME_MAX: usize = 256;
@@ -106,12 +107,20 @@ fn entry(line: &str) -> Result<(Guid, &str), &'static str> {
     Ok((guid, name))
 }
 
-/// Reads the file that `names.file` names.
-///
-/// # Errors
-/// It cannot be read.
-pub fn load_node_names(file: &Path) -> Result<(NodeNames, Vec<ConfigFinding>), ConfigError> {
-    Ok(parse_node_names(file, &read_text(file)?))
+/// Reads the file that `names.file` names. One that cannot be read is a warning, and every node
+/// keeps its NodeDescription: names are for operators alone, and no reason to manage no subnet.
+pub fn load_node_names(file: &Path) -> (NodeNames, Vec<ConfigFinding>) {
+    match read_text(file) {
+        Ok(text) => parse_node_names(file, &text),
+        Err(error) => {
+            let effect = "nodes have their descriptions as names: names.file names it";
+            let finding = ConfigFinding {
+                severity: ConfigSeverity::Warning,
+                ..unread(file, &error, effect)
+            };
+            (NodeNames::default(), vec![finding])
+        }
+    }
 }
 
 #[cfg(test)]

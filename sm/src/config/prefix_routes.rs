@@ -79,6 +79,10 @@ pub fn parse_prefix_routes(file: &Path, text: &str) -> (PrefixRoutes, Vec<Config
             }
         }
     }
+    if routes.is_empty() {
+        let expected = "the SA answers no path to another subnet";
+        findings.at(text, 0, ConfigSeverity::Warning, "no route", expected);
+    }
     (routes, findings.finish())
 }
 

@@ -89,6 +89,10 @@ pub fn parse_rate_limits(file: &Path, text: &str) -> (RateLimits, Vec<ConfigFind
             findings.at(text, at, ConfigSeverity::Error, shown, why);
         }
     }
+    if reading.limits == RateLimits::default() {
+        let expected = "adapters keep the limits that they hold";
+        findings.at(text, 0, ConfigSeverity::Warning, "no limit", expected);
+    }
     (reading.limits, findings.finish())
 }
 

@@ -423,10 +423,10 @@ sections! {
         optimized_sl2vl: bool = true, opensm "use_optimized_slvl" as FlagUnless(false);
 
         /// The most data VLs that a port uses, 1 to 15, rounded down to 1, 2, 4, 8 or 15. Not set:
-        /// as many as both ends of its link have. This key and the next four are for every port,
-        /// unless a key with the kind of the port in its name says otherwise.
-        // PortInfo.OperationalVLs.
-        max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_max_vls" as NumberUnless(0);
+        /// as many as both ends of its link have, up to links.max_op_vls. This key and the next four
+        /// are for every port, unless a key with the kind of the port in its name says otherwise.
+        // PortInfo.OperationalVLs. OpenSM reads `qos_max_vls` and limits no VLs by it.
+        max_vls: Option<u8> = None, takes number(1, 15), example "8";
 
         /// Units of 4096 bytes that a port sends by the table of high priority before it sends a
         /// packet by that of low priority; 255: without limit, 0: one packet. Not set: 0.
@@ -441,7 +441,7 @@ sections! {
 
         /// The VL of each SL. A port that uses fewer VLs takes the remainder by their number, a
         /// power of two; VL 15 drops packets.
-        sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_sl2vl" as Text;
+        sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_sl2vl" as SlToVl;
     } without a key {
         /// The keys of ports of channel adapters.
         ca: QosKeys = QosKeys::default();

@@ -27,30 +27,33 @@ macro_rules! qos_keys {
     ($($class:ident, $prefix:literal, $theirs:literal, $ports:literal;)+) => {
         pub(super) const QOS_KEYS: &[ConfigKey] = &[$(
             qos_keys!(
-                $class.max_vls, $prefix, $theirs, number(1, 15), "8", NumberUnless(0),
+                $class.max_vls, $prefix, None, number(1, 15), "8",
                 concat!(" `max_vls` of ", $ports, ".")
             ),
             qos_keys!(
-                $class.high_limit, $prefix, $theirs, number(0, 255), "0", Limit,
-                " `high_limit` of the same ports."
+                $class.high_limit, $prefix, Some((concat!($theirs, "high_limit"), Convert::Limit)),
+                number(0, 255), "0", " `high_limit` of the same ports."
             ),
             qos_keys!(
-                $class.vlarb_high, $prefix, $theirs, <Option<VlWeights> as Takes>::KIND,
-                "\"0:4,1:0\"", Text, " `vlarb_high` of the same ports."
+                $class.vlarb_high, $prefix, Some((concat!($theirs, "vlarb_high"), Convert::Text)),
+                <Option<VlWeights> as Takes>::KIND, "\"0:4,1:0\"",
+                " `vlarb_high` of the same ports."
             ),
             qos_keys!(
-                $class.vlarb_low, $prefix, $theirs, <Option<VlWeights> as Takes>::KIND,
-                "\"0:0,1:4\"", Text, " `vlarb_low` of the same ports."
+                $class.vlarb_low, $prefix, Some((concat!($theirs, "vlarb_low"), Convert::Text)),
+                <Option<VlWeights> as Takes>::KIND, "\"0:0,1:4\"",
+                " `vlarb_low` of the same ports."
             ),
             qos_keys!(
-                $class.sl2vl, $prefix, $theirs, <Option<SlToVl> as Takes>::KIND,
-                "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", Text, " `sl2vl` of the same ports."
+                $class.sl2vl, $prefix, Some((concat!($theirs, "sl2vl"), Convert::SlToVl)),
+                <Option<SlToVl> as Takes>::KIND, "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"",
+                " `sl2vl` of the same ports."
             ),
         )+];
     };
     (
-        $class:ident.$key:ident, $prefix:literal, $theirs:literal, $kind:expr, $example:literal,
-        $convert:ident $(($all:literal))?, $doc:expr
+        $class:ident.$key:ident, $prefix:literal, $opensm:expr, $kind:expr, $example:literal,
+        $doc:expr
     ) => {
         ConfigKey {
             section: "qos",
@@ -58,7 +61,7 @@ macro_rules! qos_keys {
             doc: &[$doc],
             kind: $kind,
             example: $example,
-            opensm: Some((concat!($theirs, stringify!($key)), Convert::$convert $(($all))?)),
+            opensm: $opensm,
             applies: Applies::OnReload,
             place: Place::Key(|config| &mut config.qos.$class.$key),
         }

@@ -9,7 +9,7 @@
 //! | order of ports | port GUID |
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::Numbers;
@@ -19,7 +19,6 @@ use super::RoutingConfig;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::load::{ConfigError, read_text};
 use super::opensm::number;
-use super::torus_file::parse_torus_layout;
 
 /// The content of a file, and the findings about it. Of use only if no finding is an error.
 type Read<T> = (T, Vec<ConfigFinding>);
@@ -232,52 +231,6 @@ pub fn load_switch_rules(config: &RoutingConfig) -> Result<SwitchRules, ConfigEr
 /// If the file cannot be read, or has any error.
 pub fn load_port_order(config: &RoutingConfig) -> Result<Numbers, ConfigError> {
     load(config.port_order_file.as_deref(), parse_port_order)
-}
-
-/// A file that section `routing` names, its key, and the reader of its findings.
-pub(super) type Named<'a> = (
-    &'a Path,
-    &'static str,
-    fn(&Path, &str) -> Vec<ConfigFinding>,
-);
-
-/// The files that section `routing` names.
-pub(super) fn named(config: &RoutingConfig) -> Vec<Named<'_>> {
-    type Entry<'a> = (
-        &'a Option<PathBuf>,
-        &'static str,
-        fn(&Path, &str) -> Vec<ConfigFinding>,
-    );
-    let all: [Entry<'_>; 5] = [
-        (
-            &config.hop_weights_file,
-            "hop_weights_file names it",
-            |file, text| parse_hop_weights(file, text).1,
-        ),
-        (
-            &config.uncounted_ports_file,
-            "uncounted_ports_file names it",
-            |file, text| parse_uncounted_ports(file, text).1,
-        ),
-        (
-            &config.switch_ids_file,
-            "switch_ids_file names it",
-            |file, text| parse_switch_ids(file, text).1,
-        ),
-        (
-            &config.port_order_file,
-            "port_order_file names it",
-            |file, text| parse_port_order(file, text).1,
-        ),
-        (&config.torus_file, "torus_file names it", |file, text| {
-            parse_torus_layout(file, text).1
-        }),
-    ];
-    let mut given = Vec::new();
-    for (file, key, read) in all {
-        given.extend(file.as_deref().map(|file| (file, key, read)));
-    }
-    given
 }
 
 #[cfg(test)]

@@ -4,17 +4,22 @@
 
 use std::path::Path;
 
+use rsm_routing::engine::EngineKind;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::field::{ConfigKey, Given};
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
+use super::opensm;
 use super::schema::{SECTIONS, field, fields};
 use super::suggest::one_of;
 use super::{Config, MKeyMode, StoreBackend};
 
 /// Reads `text`; the configuration is of use only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
+    if let Some(finding) = opensm_in_toml(file, text) {
+        return (Config::default(), vec![finding]);
+    }
     let mut reader = Reader {
         text,
         findings: Findings::new(file, text),
@@ -29,6 +34,26 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
     reader.document(document.get_ref());
     reader.together();
     (reader.config, reader.findings.finish())
+}
+
+/// The error about an `opensm.conf` that has the name of a TOML file: of its lines no TOML error
+/// would tell what is wrong.
+fn opensm_in_toml(file: &Path, text: &str) -> Option<ConfigFinding> {
+    let mut lines = (1..).zip(text.lines().map(str::trim));
+    let (line, first) = lines.find(|(_, line)| !line.is_empty() && !line.starts_with('#'))?;
+    let key = opensm::key_of(first)?;
+    let shown = file.display();
+    Some(ConfigFinding {
+        file: file.to_owned(),
+        line,
+        column: 1,
+        severity: ConfigSeverity::Error,
+        found: format!("`{key}` is a key of OpenSM: this is an opensm.conf, not TOML"),
+        expected: format!(
+            "rename it to opensm.conf, so that `rsm --config` reads it as one, or make an rsm.toml of it with \
+             `rsm migrate --config {shown} --output rsm.toml`"
+        ),
+    })
 }
 
 struct Reader<'a> {
@@ -138,6 +163,8 @@ impl Reader<'_> {
             let found = "M_Key protection without an m_key";
             self.warning(offset, found, "a port without a key protects nothing");
         }
+        self.check_qos();
+        self.check_engine();
         self.check_m_keys();
         self.check_tls();
         self.check_http();
@@ -160,6 +187,36 @@ impl Reader<'_> {
             let offset = self.place("api", &["insecure_admin"]);
             let found = "insecure_admin on an address that others can reach";
             self.warning(offset, found, "anybody there can change the subnet");
+        }
+    }
+
+    /// The tables of section qos have no effect while it is off.
+    fn check_qos(&mut self) {
+        /// The keys that have one.
+        const OTHERS: [&str; 3] = ["enabled", "optimized_sl2vl", "rate_limits_file"];
+        let mut idle = self.places.iter().filter(|(section, key, _)| {
+            *section == "qos" && !OTHERS.contains(key) && !self.config.qos.enabled
+        });
+        if let Some(&(_, key, offset)) = idle.next() {
+            let others = match idle.count() {
+                0 => String::new(),
+                more => format!(" and {more} more keys"),
+            };
+            let found = format!("{key}{others} of [qos] without enabled");
+            let expected = "they have no effect: set enabled = true, or delete them";
+            self.warning(offset, &found, expected);
+        }
+    }
+
+    fn check_engine(&mut self) {
+        let routing = &self.config.routing;
+        if routing.engine == EngineKind::MinHop && routing.fallback_engines.is_empty() {
+            let offset = self.place("routing", &["engine"]);
+            self.warning(
+                offset,
+                "minhop without fallback_engines",
+                opensm::LONE_MINHOP,
+            );
         }
     }
 

@@ -8,8 +8,8 @@ use rsm_mad::client::ClientConfig;
 use rsm_routing::engine::{Categories, Category};
 
 use crate::config::{
-    Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, MKeyMode, NodeNames,
-    PartitionConfig, Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, Virtualization,
+    Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, MKeyMode, PartitionConfig,
+    Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, Virtualization, checked_files,
     load_categories, load_foreign_m_keys, load_guid_file, load_m_key_secrets, load_node_names,
     load_partitions, load_port_order, load_prefix_routes, load_qos_policy, load_rate_limits,
     load_switch_rules, load_tables, load_torus_layout,
@@ -27,7 +27,7 @@ use crate::store::Checksum;
 use crate::store::etcd::{EtcdOptions, TlsFiles};
 
 /// The core's settings by `config`, with `in_force` as the present partitions. Reads the files that
-/// `config` names.
+/// `config` names, and logs what is odd about them.
 ///
 /// # Errors
 /// One of these files cannot be used.
@@ -36,6 +36,12 @@ pub(super) fn core_config(
     accept_credit_loops: bool,
     in_force: Option<&Partitions>,
 ) -> Result<core::CoreConfig, ConfigError> {
+    let mut checksums = checksums(config);
+    let config = &Config {
+        partitions: partition_config(&config.partitions, in_force),
+        ..config.clone()
+    };
+    log_findings(&checked_files(config)?);
     let root_guids = match &config.routing.root_guid_file {
         Some(file) => load_guid_file(file)?.into_iter().collect(),
         None => Vec::new(),
@@ -44,9 +50,8 @@ pub(super) fn core_config(
         Some(file) => Some(Arc::new(load_tables(file)?)),
         None => None,
     };
-    let partitions = partitions(&config.partitions, in_force)?;
-    let (qos_policy, findings) = load_qos_policy(&config.qos)?;
-    log_findings(&findings);
+    let (partitions, _) = load_partitions(&config.partitions)?;
+    let (qos_policy, _) = load_qos_policy(&config.qos)?;
     if let Some(policy) = &qos_policy {
         log_findings(&policy.strangers(&partitions));
     }
@@ -96,7 +101,6 @@ pub(super) fn core_config(
         },
         accept_credit_loops,
     };
-    let mut checksums = checksums(config);
     if let Some(secret) = policy.ports.m_keys.secret() {
         checksums.push_str(&format!(" m_key_secret={:016x}", secret.fingerprint()));
     }
@@ -140,7 +144,15 @@ pub(super) fn core_config(
         standby_poll: millis(config.sm.poll_interval_ms),
         poll_limit: config.sm.poll_limit,
         client: client_config(config),
-        names: Arc::new(names(config)?),
+        names: Arc::new(
+            config
+                .names
+                .file
+                .as_deref()
+                .map(load_node_names)
+                .unwrap_or_default()
+                .0,
+        ),
         ..core::CoreConfig::default()
     })
 }
@@ -240,31 +252,14 @@ fn categories(config: &RoutingConfig) -> Result<Categories, ConfigError> {
     Ok(categories)
 }
 
-/// The operator's names of nodes, by the file that `config` names.
-fn names(config: &Config) -> Result<NodeNames, ConfigError> {
-    let Some(file) = &config.names.file else {
-        return Ok(NodeNames::default());
-    };
-    let (names, findings) = load_node_names(file)?;
-    log_findings(&findings);
-    Ok(names)
-}
-
-/// The partitions of the file, if there is one. If the file of the partitions in force has
-/// vanished, that is an error, even if it was optional at the start: without it all ports could
-/// talk to each other.
-fn partitions(
-    config: &PartitionConfig,
-    in_force: Option<&Partitions>,
-) -> Result<Partitions, ConfigError> {
-    let same = in_force.is_some_and(|partitions| partitions.file == config.file);
-    let config = PartitionConfig {
-        file_may_be_missing: config.file_may_be_missing && !same,
+/// Where partitions come from. Once those of a file are in force, the next file must be there, even
+/// if it was optional at the start: without it all ports could talk to each other.
+fn partition_config(config: &PartitionConfig, in_force: Option<&Partitions>) -> PartitionConfig {
+    let are_in_force = in_force.is_some_and(|partitions| partitions.file.is_some());
+    PartitionConfig {
+        file_may_be_missing: config.file_may_be_missing && !are_in_force,
         ..config.clone()
-    };
-    let (partitions, findings) = load_partitions(&config)?;
-    log_findings(&findings);
-    Ok(partitions)
+    }
 }
 
 /// Logs findings about a configuration that is put in force: notes only on request.
@@ -364,8 +359,6 @@ pub(super) fn sa_config(config: &Config) -> sa::SaConfig {
 /// One of these files cannot be used.
 fn port_policy(config: &Config) -> Result<PortPolicy, ConfigError> {
     let sm = &config.sm;
-    let (foreign, findings) = load_foreign_m_keys(sm)?;
-    log_findings(&findings);
     Ok(PortPolicy {
         subnet_prefix: sm.subnet_prefix,
         m_keys: MKeyPolicy {
@@ -375,7 +368,7 @@ fn port_policy(config: &Config) -> Result<PortPolicy, ConfigError> {
                 Some(file) => load_m_key_secrets(file)?.into(),
                 None => Arc::default(),
             },
-            foreign: Arc::new(foreign),
+            foreign: Arc::new(load_foreign_m_keys(sm)?),
             ..MKeyPolicy::default()
         },
         m_key_protect: sm.m_key_protection_level,

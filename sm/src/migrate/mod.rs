@@ -16,14 +16,15 @@ mod sysconfig;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rsm_ids::Guid;
 
 pub use self::claims::Claims;
 pub use self::output::{Outputs, WriteError};
-use self::source::Files;
 pub use self::source::SourceError;
+use self::source::{Files, is_present};
 use self::sysconfig::Sysconfig;
 use crate::config::{
     self, Config, ConfigFinding, ConfigSeverity, KeyOrigins, KeyOutcome, any_error, read_opensm,
@@ -95,8 +96,15 @@ pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
             root: options.root.clone(),
         });
     }
+    // Of a table of keys, the lines in error are named already.
+    let before = migration.findings.iter();
+    let before: BTreeSet<_> = before.map(|f| (f.file.clone(), f.line)).collect();
     let named = with_files(&migration.config, Vec::new());
-    migration.findings.extend(named);
+    let is_new = |finding: &ConfigFinding| {
+        finding.severity == ConfigSeverity::Error
+            || !before.contains(&(finding.file.clone(), finding.line))
+    };
+    migration.findings.extend(named.into_iter().filter(is_new));
     Ok(migration)
 }
 
@@ -117,7 +125,7 @@ impl Migration {
         let Some(text) = files.text(conf, &mut migration.findings)? else {
             return Ok(migration);
         };
-        let read = read_opensm(conf, &text, &|path| files.under(path).exists());
+        let read = read_opensm(conf, &text, &|path| is_present(&files.under(path)));
         let notes = read.findings.into_iter();
         let told = notes.filter(|finding| finding.severity > ConfigSeverity::Note);
         migration.findings.extend(told);
@@ -231,21 +239,50 @@ impl Migration {
         {
             *path = files.under(path);
         }
-        let qos = &mut self.config.qos;
-        qos.policy_may_be_missing = false;
-        let policy = qos.policy_file.take().map(|named| files.under(&named));
-        qos.policy_file = policy.filter(|named| named.exists());
         self.resolve_names(files);
-        let partitions = &mut self.config.partitions;
-        partitions.file_may_be_missing = false;
-        if let Some(named) = partitions.file.take() {
-            let named = files.under(&named);
-            partitions.file = named.exists().then_some(named);
-        } else if let Some(file) = files.partitions(conf) {
-            let place = "where OpenSM looks for it".to_owned();
-            self.origins.set("partitions", "file", place);
-            partitions.file = Some(file);
+        self.config.qos.policy_may_be_missing = false;
+        if let Some(named) = self.config.qos.policy_file.take() {
+            self.config.qos.policy_file = self.resolve(files, &POLICY, &named);
         }
+        self.config.partitions.file_may_be_missing = false;
+        if let Some(named) = self.config.partitions.file.take() {
+            self.config.partitions.file = self.resolve(files, &PARTITION_FILE, &named);
+        } else if let Some(file) = files.partitions(conf) {
+            let place = config::DEFAULT_PLACE.to_owned();
+            self.origins.set("partitions", "file", place);
+            self.config.partitions.file = Some(file);
+        }
+    }
+
+    /// The place below the root of a file that OpenSM's configuration names; `None`, with a
+    /// finding, if it is not there. OpenSM then does without, as it does everywhere with the default
+    /// name, which it writes into every configuration: so may rsm on OpenSM's own host. In a copy of
+    /// another host's files nothing says that the file is not merely left behind.
+    fn resolve(&mut self, files: &Files, named: &NamedFile, path: &Path) -> Option<PathBuf> {
+        let file = files.under(path);
+        if is_present(&file) {
+            return Some(file);
+        }
+        let NamedFile { section, key, .. } = *named;
+        let (effect, theirs) = (named.effect, named.theirs);
+        let is_default = files.are_of_this_host() && config::is_default(path, named.default);
+        let (severity, expected) = match is_default {
+            true => (
+                ConfigSeverity::Warning,
+                format!("{section}.{key} is left out: {effect}, as with OpenSM on this host"),
+            ),
+            false => (
+                ConfigSeverity::Error,
+                format!(
+                    "expected the file, without which {effect}: copy it there, or delete the line if OpenSM ran without it"
+                ),
+            ),
+        };
+        let place = self.origins.of(section, key).unwrap_or("opensm.conf");
+        let found = format!("{theirs} names {}, which is not there", file.display());
+        let finding = line::finding(place, severity, found, expected);
+        self.findings.push(finding);
+        None
     }
 
     /// Lets the configuration name the map of node names below the root. OpenSM runs without the
@@ -255,7 +292,7 @@ impl Migration {
             return;
         };
         let file = files.under(&named);
-        if file.exists() {
+        if is_present(&file) {
             self.config.names.file = Some(file);
             return;
         }
@@ -291,6 +328,35 @@ impl Migration {
         }
     }
 }
+
+/// A file whose absence widens what hosts may do.
+struct NamedFile {
+    /// Section and key of rsm.
+    section: &'static str,
+    key: &'static str,
+    /// The key of OpenSM.
+    theirs: &'static str,
+    /// The name of the file that OpenSM writes into every configuration.
+    default: &'static str,
+    /// What holds without the file.
+    effect: &'static str,
+}
+
+const PARTITION_FILE: NamedFile = NamedFile {
+    section: "partitions",
+    key: "file",
+    theirs: "partition_config_file",
+    default: config::PARTITIONS,
+    effect: "every port is a full member of the default partition",
+};
+
+const POLICY: NamedFile = NamedFile {
+    section: "qos",
+    key: "policy_file",
+    theirs: "qos_policy_file",
+    default: config::QOS_POLICY,
+    effect: "paths have the service levels of partitions and of the engine",
+};
 
 /// A warning for each key that a file sets more than once: OpenSM takes the last one, and rsm too.
 fn repeated(conf: &Path, outcomes: &[KeyOutcome]) -> Vec<ConfigFinding> {

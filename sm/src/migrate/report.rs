@@ -15,6 +15,10 @@ impl fmt::Display for Migration {
                 false => writeln!(f, "read {}: {content}", path.display())?,
             }
         }
+        if self.config.partitions.file.is_none() {
+            let effect = "every port is a full member of the default partition";
+            writeln!(f, "read no partitions: {effect}")?;
+        }
         for finding in &self.findings {
             writeln!(f, "{finding}")?;
         }

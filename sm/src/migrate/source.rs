@@ -99,6 +99,11 @@ impl Files {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
+    /// Whether the files are those of this host, and not a copy of another one's.
+    pub(super) fn are_of_this_host(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
     /// The `opensm.conf`: `asked`, or the only one there is.
     ///
     /// # Errors
@@ -140,7 +145,7 @@ impl Files {
         let folders = CONFIGURATIONS.map(|folder| self.root.join(folder));
         let files = beside.into_iter().chain(folders);
         let mut files = files.map(|folder| folder.join("partitions.conf"));
-        files.find(|file| file.exists())
+        files.find(|file| is_present(file))
     }
 
     /// The folder of OpenSM's tables.
@@ -202,6 +207,18 @@ impl Files {
     /// The files that were read, with their content.
     pub(super) fn into_read(self) -> Vec<(PathBuf, String)> {
         self.read
+    }
+}
+
+/// Whether there is a file of this name. One that cannot be looked at, or a link that leads
+/// nowhere, is there: its reader says what is wrong with it.
+pub(super) fn is_present(path: &Path) -> bool {
+    match fs::symlink_metadata(path) {
+        Ok(_) => true,
+        Err(error) => !matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        ),
     }
 }
 

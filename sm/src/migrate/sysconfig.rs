@@ -137,6 +137,14 @@ impl Sysconfig {
             return Ok(ChosenPort::default());
         };
         if name == PORTS && value == "ALL" {
+            findings.push(line::finding(
+                &place,
+                ConfigSeverity::Warning,
+                "PORTS is ALL: OpenSM manages the subnet of each cabled port of this host".to_owned(),
+                "this is the configuration of one port: run rsm migrate once for each, with its own --guid, --output \
+                 and --state-dir, or the subnets of the others have no manager"
+                    .to_owned(),
+            ));
             return Ok(ChosenPort::default());
         }
         if name == PORTS && value == "NONE" {

@@ -396,3 +396,101 @@ fn mapping_tables_keep_the_form_in_which_they_were_set() {
         );
     }
 }
+
+#[test]
+fn files_that_narrow_access_and_are_missing_are_errors_at_their_lines() {
+    let conf = "lmc 0\nqos TRUE\npartition_config_file /etc/opensm/site-partitions.conf\n\
+                qos_policy_file /etc/opensm/site-policy.conf\n";
+    let default_names = "lmc 0\nqos TRUE\npartition_config_file /etc/opensm/partitions.conf\n\
+                         qos_policy_file /etc/opensm/qos-policy.conf\n";
+    for conf in [conf, default_names] {
+        let host = Host::new(&[("etc/opensm/opensm.conf", conf)]);
+        let migration = host.read();
+        let found = places(&migration);
+        for line in ["opensm.conf:3 error", "opensm.conf:4 error"] {
+            assert!(found.contains(&line.to_owned()), "{migration}");
+        }
+        let text = migration.to_string();
+        assert!(
+            text.contains("every port is a full member of the default partition"),
+            "{text}"
+        );
+        let error = migration.write(&host.outputs()).unwrap_err();
+        assert!(matches!(error, WriteError::Errors { errors: 2 }), "{error}");
+        assert!(!host.outputs().config.exists());
+    }
+}
+
+#[test]
+fn default_names_of_files_that_opensm_lacks_as_well_are_warnings_on_its_own_host() {
+    let mut migration = Host::new(&[("etc/opensm/opensm.conf", "lmc 0\n")]).read();
+    let own = Files::below(Path::new("/"));
+    for (named, path, severity) in [
+        (
+            &PARTITION_FILE,
+            "/absent/opensm/partitions.conf",
+            ConfigSeverity::Warning,
+        ),
+        (
+            &PARTITION_FILE,
+            "/absent/opensm/site.conf",
+            ConfigSeverity::Error,
+        ),
+        (
+            &POLICY,
+            "/absent/opensm/qos-policy.conf",
+            ConfigSeverity::Warning,
+        ),
+        (
+            &POLICY,
+            "/absent/opensm/partitions.conf",
+            ConfigSeverity::Error,
+        ),
+    ] {
+        assert_eq!(migration.resolve(&own, named, Path::new(path)), None);
+        let last = migration.findings.last().unwrap();
+        assert_eq!(last.severity, severity, "{path}: {last}");
+    }
+}
+
+#[test]
+fn links_that_lead_nowhere_are_no_absent_files() {
+    let host = Host::new(&[("etc/opensm/opensm.conf", "lmc 0\n")]);
+    let partitions = host.root.path().join("etc/opensm/partitions.conf");
+    std::os::unix::fs::symlink("gone", partitions).unwrap();
+    let migration = host.read();
+    assert!(migration.has_errors(), "{migration}");
+    assert!(
+        places(&migration).contains(&"partitions.conf:1 error".to_owned()),
+        "{migration}"
+    );
+}
+
+#[test]
+fn all_ports_of_a_host_need_a_manager_each() {
+    let host = Host::new(&[
+        ("etc/default/opensm", "# ports\nPORTS=\"ALL\"\n"),
+        ("etc/opensm/partitions.conf", "Default=0x7fff : ALL=full;\n"),
+    ]);
+    let migration = host.read();
+    let found = places(&migration);
+    assert!(
+        found.contains(&"opensm:2 warning".to_owned()),
+        "{migration}"
+    );
+    let text = migration.to_string();
+    assert!(text.contains("--guid"), "{text}");
+    assert!(!migration.has_errors());
+}
+
+#[test]
+fn what_opensm_gives_no_effect_is_warned_of() {
+    let conf = "routing_engine minhop\nqos_high_limit 3\nqos_sl2vl 0,1\n";
+    let migration = Host::new(&[("etc/opensm/opensm.conf", conf)]).read();
+    let found = places(&migration);
+    for line in 1..=3 {
+        let place = format!("opensm.conf:{line} warning");
+        assert!(found.contains(&place), "{place}: {migration}");
+    }
+    assert!(!migration.has_errors());
+}

@@ -41,6 +41,11 @@ pub(super) const UNKNOWN: Missing = Missing {
     instead: "`rsmctl status` names it",
 };
 
+/// The effect of `minhop` without another engine after it.
+pub(in super::super) const LONE_MINHOP: &str = "rsm takes shortest paths only where it proves that they close no credit \
+     loop, which those of most trees with several roots do not stand; on a subnet without routes `auto` then takes \
+     their place (finding engine-replaced): delete the key, or name another engine, such as `updn`, after it";
+
 const OTHERS: &[(&str, Choice)] = &[
     ("torus-2QoS", Choice::Like(EngineKind::Torus)),
     ("ftree", Choice::Like(EngineKind::FabricTree)),

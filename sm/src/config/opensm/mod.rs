@@ -13,8 +13,9 @@ mod sites;
 mod tests;
 mod value;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+pub(super) use self::engine::LONE_MINHOP;
 pub use self::outcome::{KeyGroup, KeyOutcome};
 pub(super) use self::value::Convert;
 pub(crate) use self::value::number;
@@ -29,6 +30,16 @@ use super::{Config, Enforcement, KeyOrigins};
 
 /// A value that is not set.
 const UNSET: &str = "(null)";
+
+/// The folders of OpenSM's files: its own and Red Hat's.
+const DEFAULT_FOLDERS: [&str; 2] = ["opensm", "rdma"];
+
+/// The names of two of these files.
+pub(crate) const PARTITIONS: &str = "partitions.conf";
+pub(crate) const QOS_POLICY: &str = "qos-policy.conf";
+
+/// The origin of a file that no key names.
+pub(crate) const DEFAULT_PLACE: &str = "where OpenSM looks for it";
 
 /// A deprecated key of OpenSM: if it is TRUE, `part_enforce` does not count.
 const NO_ENFORCEMENT: &str = "no_partition_enforcement";
@@ -54,12 +65,9 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
 /// Reads `text`, with the outcome of each key; `is_there` says whether there is a file that OpenSM
 /// names in every configuration.
 pub(crate) fn read(file: &Path, text: &str, is_there: &dyn Fn(&Path) -> bool) -> OpensmConf {
-    let mut config = Config::default();
-    config.partitions.file_may_be_missing = true;
-    config.qos.policy_may_be_missing = true;
     let mut reader = Reader {
         text,
-        config,
+        config: Config::default(),
         findings: Findings::new(file, text),
         taken: Findings::new(file, text),
         outcomes: Vec::new(),
@@ -68,6 +76,7 @@ pub(crate) fn read(file: &Path, text: &str, is_there: &dyn Fn(&Path) -> bool) ->
         is_there,
         line: 0,
         unenforced: None,
+        of_qos: Vec::new(),
     };
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
@@ -78,6 +87,17 @@ pub(crate) fn read(file: &Path, text: &str, is_there: &dyn Fn(&Path) -> bool) ->
         offset += line.len();
     }
     reader.finish()
+}
+
+/// The key of a line of an `opensm.conf`, if it is one of OpenSM's with a value after it.
+pub(super) fn key_of(line: &str) -> Option<&str> {
+    let Entry { key, value, .. } = Entry::of(line, 0)?;
+    let is_ours = || {
+        let mut theirs = fields().iter().filter_map(|field| field.opensm);
+        theirs.any(|(theirs, _)| theirs == key)
+    };
+    let is_known = key == NO_ENFORCEMENT || is_ours() || others().contains_key(key);
+    (is_known && !value.is_empty() && !value.starts_with('=')).then_some(key)
 }
 
 /// A key and its value, each with its byte offset in the text.
@@ -151,6 +171,8 @@ struct Reader<'a> {
     line: usize,
     /// The place that turns enforcement off.
     unenforced: Option<String>,
+    /// The keys that have an effect only with `qos TRUE`: place in `outcomes`, offset and text.
+    of_qos: Vec<(usize, usize, String)>,
 }
 
 impl Reader<'_> {
@@ -176,6 +198,10 @@ impl Reader<'_> {
         if convert == Convert::Engines && !self.config.routing.fallback_engines.is_empty() {
             self.origins.set("routing", "fallback_engines", place);
         }
+        if self.needs_qos(field, &taken) {
+            let (at, shown) = (entry.key_at, entry.shown());
+            self.of_qos.push((self.outcomes.len(), at, shown));
+        }
         match taken {
             Taken::Set { note: None } => {
                 let value = match is_secret(entry.key) {
@@ -190,12 +216,28 @@ impl Reader<'_> {
                 let effect = format!("{}.{} keeps its default", field.section, field.key);
                 self.obeyed(entry, effect);
             }
+            Taken::Odd { effect } => {
+                let (at, severity) = (entry.value_at, ConfigSeverity::Warning);
+                self.say(at, severity, entry.shown(), effect.clone());
+                self.obeyed(entry, effect);
+            }
             Taken::Lost(missing) => self.lost(entry, entry.value_at, missing),
             Taken::Refused(expected) => {
                 let (at, severity) = (entry.value_at, ConfigSeverity::Error);
                 self.say(at, severity, entry.shown(), expected);
             }
         }
+    }
+
+    /// Whether a key that was taken has no effect while quality of service is off. OpenSM writes the
+    /// default name of the policy's file into every configuration.
+    fn needs_qos(&self, field: &ConfigKey, taken: &Taken) -> bool {
+        let is_set = matches!(taken, Taken::Set { .. } | Taken::Odd { .. });
+        let policy = self.config.qos.policy_file.as_deref();
+        let is_left_as_written =
+            field.key == "policy_file" && policy.is_some_and(|file| is_default(file, QOS_POLICY));
+        let theirs = field.opensm.map_or("", |(theirs, _)| theirs);
+        is_set && theirs.starts_with("qos_") && !is_left_as_written
     }
 
     fn no_enforcement(&mut self, entry: &Entry<'_>) {
@@ -235,6 +277,41 @@ impl Reader<'_> {
                 self.not_needed(entry, &why);
             }
             Some(Fate::NotNeeded(why)) => self.not_needed(entry, why),
+        }
+    }
+
+    /// Takes the files that OpenSM reads where its configuration names none. A file of another name
+    /// must be there; one of these need not, because OpenSM writes its name into every
+    /// configuration.
+    fn default_files(&mut self) {
+        let (partitions, qos) = (&mut self.config.partitions, &mut self.config.qos);
+        if let Some(file) = &partitions.file {
+            partitions.file_may_be_missing = is_default(file, PARTITIONS);
+        } else if let Some(file) = default_file(PARTITIONS, self.is_there) {
+            partitions.file = Some(file);
+            self.origins
+                .set("partitions", "file", DEFAULT_PLACE.to_owned());
+        }
+        if let Some(file) = &qos.policy_file {
+            qos.policy_may_be_missing = is_default(file, QOS_POLICY);
+        } else if let Some(file) = default_file(QOS_POLICY, self.is_there).filter(|_| qos.enabled) {
+            qos.policy_file = Some(file);
+            self.origins
+                .set("qos", "policy_file", DEFAULT_PLACE.to_owned());
+        }
+    }
+
+    /// Warns of keys that ask for what `qos TRUE` alone turns on, with every manager.
+    fn without_qos(&mut self) {
+        for (outcome, at, shown) in std::mem::take(&mut self.of_qos) {
+            let group = KeyGroup::NotNeeded;
+            let expected = format!(
+                "{group}: without `qos TRUE` no table is set, as with OpenSM: set that, or delete the key"
+            );
+            self.say(at, ConfigSeverity::Warning, shown, expected);
+            if let Some(outcome) = self.outcomes.get_mut(outcome) {
+                (outcome.group, outcome.taken) = (group, None);
+            }
         }
     }
 
@@ -285,14 +362,18 @@ impl Reader<'_> {
     }
 
     fn finish(mut self) -> OpensmConf {
-        if let Some(place) = self.unenforced {
+        if let Some(place) = self.unenforced.take() {
             self.config.partitions.enforcement = Enforcement::Off;
             self.origins.set("partitions", "enforcement", place);
         }
+        self.default_files();
         let obeyed = self.outcomes.iter_mut();
         let obeyed = obeyed.filter(|outcome| outcome.group == KeyGroup::Obeyed);
-        for (outcome, note) in obeyed.zip(self.taken.finish()) {
+        for (outcome, note) in obeyed.zip(std::mem::take(&mut self.taken).finish()) {
             outcome.taken = Some(note);
+        }
+        if !self.config.qos.enabled {
+            self.without_qos();
         }
         OpensmConf {
             config: self.config,
@@ -301,6 +382,20 @@ impl Reader<'_> {
             origins: self.origins,
         }
     }
+}
+
+/// Whether `file` has the name that OpenSM writes into every configuration: its folder follows the
+/// prefix that OpenSM was built with.
+pub(crate) fn is_default(file: &Path, name: &str) -> bool {
+    let mut folders = DEFAULT_FOLDERS.iter();
+    folders.any(|folder| file.ends_with(Path::new(folder).join(name)))
+}
+
+/// The first of OpenSM's default files of that name that is there.
+fn default_file(name: &str, is_there: IsThere<'_>) -> Option<PathBuf> {
+    let folders = DEFAULT_FOLDERS.iter();
+    let mut defaults = folders.map(|folder| Path::new("/etc").join(folder).join(name));
+    defaults.find(|default| is_there(default))
 }
 
 /// The known key that is most like `key`.

@@ -81,11 +81,10 @@ fn table(title: &str, rows: &BTreeMap<&str, Row>) -> String {
 /// OpenSM has no such key.
 fn tables() -> [BTreeMap<&'static str, Row>; 2] {
     /// Keys of NVIDIA's manager that rsm takes.
-    const NVIDIA: [&str; 9] = [
+    const NVIDIA: [&str; 8] = [
         "enable_virt_rec_ext",
         "enhanced_qos_policy_file",
         "qos_sw2sw_high_limit",
-        "qos_sw2sw_max_vls",
         "qos_sw2sw_sl2vl",
         "qos_sw2sw_vlarb_high",
         "qos_sw2sw_vlarb_low",

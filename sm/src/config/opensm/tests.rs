@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use rsm_ids::{Guid, Lmc};
@@ -347,4 +348,87 @@ fn values_of_congestion_control_out_of_form_are_refused() {
     let (config, findings) = read("cc_max_outstanding_mads 9999\ncc_cct (null)\n");
     assert!(findings.is_empty(), "{findings:?}");
     assert_eq!(config.congestion.policy().window, 96);
+}
+
+#[test]
+fn a_lone_minhop_is_warned_of_at_its_line() {
+    let (config, findings) = read("lmc 0\nrouting_engine minhop\n");
+    assert_eq!(config.routing.engine, EngineKind::MinHop);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(
+        (findings[0].line, findings[0].severity),
+        (2, ConfigSeverity::Warning)
+    );
+    assert!(
+        findings[0].expected.contains("engine-replaced"),
+        "{}",
+        findings[0]
+    );
+    for others in ["minhop,updn", "updn,minhop", "(null)"] {
+        let (_, findings) = read(&format!("routing_engine {others}\n"));
+        assert_eq!(findings, [], "{others}");
+    }
+}
+
+#[test]
+fn tables_of_quality_of_service_without_qos_are_warned_of_each() {
+    let keys = "qos_max_vls 2\nqos_high_limit 255\nqos_ca_vlarb_high 1:4\nqos_sl2vl 0,1\n\
+                qos_policy_file /etc/opensm/site.conf\n";
+    let without = super::read(Path::new("opensm.conf"), keys, &|_| false);
+    let warned: BTreeSet<usize> = without
+        .findings
+        .iter()
+        .filter(|finding| finding.severity == ConfigSeverity::Warning)
+        .map(|finding| finding.line)
+        .collect();
+    assert_eq!(warned, BTreeSet::from([2, 3, 4, 5]));
+    let groups: BTreeSet<_> = without.outcomes.iter().map(|key| key.group).collect();
+    assert_eq!(groups, BTreeSet::from([KeyGroup::NotNeeded]));
+
+    // The order of lines does not matter, and defaults are nobody's decision.
+    let (_, findings) = read(&format!("{}qos TRUE\n", keys.replace("0,1\n", "0\n")));
+    let warned = findings
+        .iter()
+        .filter(|f| f.severity > ConfigSeverity::Note);
+    assert_eq!(warned.count(), 1, "{findings:?}");
+    let (_, findings) = read(
+        "qos FALSE\nqos_max_vls 0\nqos_high_limit -1\nqos_sl2vl (null)\n\
+         qos_policy_file /etc/opensm/qos-policy.conf\n",
+    );
+    assert!(findings.iter().all(|f| f.severity == ConfigSeverity::Note));
+}
+
+#[test]
+fn vls_that_a_mapping_leaves_out_are_vl_0() {
+    let (config, findings) = read("qos TRUE\nqos_sl2vl 0,1\nqos_swe_sl2vl 3\n");
+    let held = config.qos.sl2vl.unwrap().to_string();
+    assert_eq!(held, "0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0");
+    assert_eq!(config.qos.swe.sl2vl.unwrap().0[..2], [3, 0]);
+    let lines: Vec<_> = findings.iter().map(|f| (f.line, f.severity)).collect();
+    let warning = ConfigSeverity::Warning;
+    assert_eq!(lines, [(2, warning), (3, warning)]);
+    for refused in ["0,16", "", "0,,1", &["0"; 17].join(",")] {
+        let (_, findings) = read(&format!("qos_sl2vl {refused}\n"));
+        assert!(any_error(&findings), "{refused}");
+    }
+}
+
+#[test]
+fn files_that_opensm_reads_without_being_told_are_taken_where_they_are() {
+    let is_there = |path: &Path| path.starts_with("/etc/rdma");
+    let read = |text: &str| super::read(Path::new("opensm.conf"), text, &is_there).config;
+    let partitions = Some("/etc/rdma/partitions.conf".into());
+    assert_eq!(read("lmc 0\n").partitions.file, partitions);
+    assert_eq!(read("lmc 0\n").qos.policy_file, None);
+    let policy = Some("/etc/rdma/qos-policy.conf".into());
+    assert_eq!(read("qos TRUE\n").qos.policy_file, policy);
+    let named = read("partition_config_file /etc/site\n").partitions;
+    assert_eq!(named.file, Some("/etc/site".into()));
+    assert!(!named.file_may_be_missing);
+    for default in ["/etc/opensm", "/usr/local/etc/opensm", "/etc/rdma"] {
+        let named = read(&format!(
+            "partition_config_file {default}/partitions.conf\n"
+        ));
+        assert!(named.partitions.file_may_be_missing, "{default}");
+    }
 }

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use rsm_mad::wire::attr::SlToVlMapping;
+use rsm_routing::engine::EngineKind;
+
 use super::super::Config;
 use super::super::congestion_values::with_level;
 use super::super::field::{ConfigKey, Given, Kind};
@@ -45,6 +48,8 @@ pub(in super::super) enum Convert {
     Engines,
     /// A word that means the same here.
     Text,
+    /// The VLs of service levels; where there are fewer, VL 0 follows.
+    SlToVl,
     /// 0 leaves virtual ports alone, 1 turns them off, 2 turns them on.
     Virtualization,
     /// 0 and 255 (NVIDIA's default) leave the devices alone, 1 enables FDR10, 2 disables it.
@@ -70,6 +75,11 @@ pub(super) enum Taken {
         /// How.
         note: Option<String>,
     },
+    /// It is in force, in a way that the file's author may not have meant.
+    Odd {
+        /// The effect.
+        effect: String,
+    },
     /// The key keeps its default.
     Default,
     /// rsm does not do what it asks for, and does its best.
@@ -94,6 +104,9 @@ pub(super) fn take(
     }
     if convert == Convert::PerLevel {
         return per_level(config, field, value);
+    }
+    if convert == Convert::SlToVl {
+        return sl_to_vl(config, field, value);
     }
     let given = match given(convert, value, is_there) {
         Ok(Some(given)) => given,
@@ -158,6 +171,7 @@ fn given<'a>(
         | Convert::PathUnless(_)
         | Convert::PathIfThere(_)
         | Convert::Text
+        | Convert::SlToVl
         | Convert::PerLevel
         | Convert::Engines => Given::Text(value),
         Convert::Virtualization => Given::Text(match read()? {
@@ -224,6 +238,25 @@ fn per_level(config: &mut Config, field: &ConfigKey, value: &str) -> Taken {
     }
 }
 
+/// Takes the VLs of service levels. OpenSM reads VL 0 for those that the value leaves out.
+fn sl_to_vl(config: &mut Config, field: &ConfigKey, value: &str) -> Taken {
+    let given = value.split(',').count();
+    let missing = SlToVlMapping::ENTRIES.saturating_sub(given);
+    let filled = format!("{value}{}", ",0".repeat(missing));
+    if field.set(config, Given::Text(&filled)).is_err() {
+        return Taken::Refused(format!("expected {}", field.expected()));
+    }
+    match missing {
+        0 => Taken::Set { note: None },
+        _ => Taken::Odd {
+            effect: format!(
+                "{given} VLs: SLs {given} to {} get VL 0, as with OpenSM; name all 16",
+                SlToVlMapping::ENTRIES - 1
+            ),
+        },
+    }
+}
+
 fn engines(config: &mut Config, value: &str) -> Taken {
     let Some((name, choice)) = engine::first(value) else {
         return Taken::Lost(engine::UNKNOWN);
@@ -233,6 +266,10 @@ fn engines(config: &mut Config, value: &str) -> Taken {
     match choice {
         Choice::Adaptive(_) => Taken::Lost(engine::ADAPTIVE),
         Choice::Chain => Taken::Lost(engine::CHAIN),
+        Choice::Same(EngineKind::MinHop) if config.routing.fallback_engines.is_empty() => {
+            let effect = engine::LONE_MINHOP.to_owned();
+            Taken::Odd { effect }
+        }
         Choice::Same(engine) if engine.name() == value.trim() => Taken::Set { note: None },
         Choice::Same(engine) | Choice::Like(engine) => {
             let others = config.routing.fallback_engines.iter();

@@ -8,6 +8,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
 use super::super::opensm::number;
+use super::super::suggest::nearest;
 use super::flags::{Flags, GroupFlags, definition_flags, flag_name, group_flag, known, membership};
 use super::group::{ANY_BROADCAST, BROADCAST, IPOIB_Q_KEY, P_KEY_SHIFT, full, in_scopes, is_ip};
 use super::model::{
@@ -49,12 +50,17 @@ pub(super) fn build(
         .iter()
         .filter_map(|head| Some((*head)?.1?.base()))
         .collect();
+    // The first definition of each partition.
+    let mut spots = BTreeMap::new();
     for (definition, head) in definitions.iter().zip(heads) {
         let flags = definition_flags(&definition.flags, allow_both, report);
         // Where the head is wrong the members are read all the same, for their errors.
         let p_key = head.and_then(|(name, p_key)| {
             builder.define(name, p_key, &flags, &taken, definition.head.name, report)
         });
+        if let Some(p_key) = p_key {
+            spots.entry(p_key.base()).or_insert(definition.head.name);
+        }
         let p_key = p_key.unwrap_or(PKey::INVALID);
         if flags.ipoib {
             builder.broadcast_groups(p_key, &flags);
@@ -68,7 +74,32 @@ pub(super) fn build(
             builder.group(line, p_key, &flags, report);
         }
     }
+    limited_alone(&builder.rules, &spots, report);
     builder.finish(Some(file))
+}
+
+/// A warning for each partition whose members are all limited: they talk to full members only, of
+/// which it has none. Rules for all ports are left alone: they are what full members are added to.
+/// The file's errors come first, because with one it defines nothing.
+fn limited_alone(rules: &[Rule], spots: &BTreeMap<u16, Word<'_>>, report: &mut Report<'_>) {
+    if report.has_errors() {
+        return;
+    }
+    let mut are_limited: BTreeMap<u16, bool> = BTreeMap::new();
+    for rule in rules {
+        let is_limited =
+            rule.membership == Membership::Limited && rule.members != PartitionMembers::All;
+        *are_limited.entry(rule.p_key.base()).or_insert(true) &= is_limited;
+    }
+    for (_, at) in spots
+        .iter()
+        .filter(|(p_key, _)| are_limited.get(p_key) == Some(&true))
+    {
+        let found = format!("all members of {} are limited", quoted(at.text));
+        let expected = "limited members talk to full members only, and so not to each other: give those that all \
+                        others talk to, such as servers, `=full`, or all by `defmember=full` before the colon";
+        report.warning(at.offset, found, expected);
+    }
 }
 
 /// Name and P_Key of a definition.
@@ -120,6 +151,27 @@ fn rule(
     })
 }
 
+/// The words that stand for members, and the beginning of a line about a group.
+const MEMBERS: [&str; 8] = [
+    "ALL",
+    "ALL_CAS",
+    "ALL_SWITCHES",
+    "ALL_ROUTERS",
+    "ALL_VCAS",
+    "SELF",
+    "NONE",
+    "mgid",
+];
+
+/// Whether a member is the name of a host, a range or a pattern of names, and no misspelt word.
+fn is_host_name(text: &str) -> bool {
+    let is_of_names = |c: char| c.is_lowercase() || "-.[]*?".contains(c);
+    let looks_like_one = !text.contains(' ') && text.contains(is_of_names);
+    looks_like_one
+        && value::keyword(text, &MEMBERS).is_none()
+        && nearest(text, MEMBERS.into_iter()).is_none()
+}
+
 fn members(word: Word<'_>, report: &mut Report<'_>) -> Option<PartitionMembers> {
     if word.text.starts_with(|c: char| c.is_ascii_digit()) {
         let guid = number(word.text).filter(|&guid| guid != 0);
@@ -129,17 +181,14 @@ fn members(word: Word<'_>, report: &mut Report<'_>) -> Option<PartitionMembers> 
         }
         return guid.map(|guid| PartitionMembers::Port(Guid(guid)));
     }
-    let names = [
-        "ALL",
-        "ALL_CAS",
-        "ALL_SWITCHES",
-        "ALL_ROUTERS",
-        "ALL_VCAS",
-        "SELF",
-        "NONE",
-        "mgid",
-    ];
-    Some(match known(word, "member", &names, report)? {
+    if is_host_name(word.text) {
+        let found = format!("member {}", quoted(word.text));
+        let expected = "expected a port GUID: partitions have no names of hosts, ranges or wildcards; `ibstat -p` on \
+                        the host shows the GUIDs of its ports, of which each is a member of its own";
+        report.error(word.offset, found, expected);
+        return None;
+    }
+    Some(match known(word, "member", &MEMBERS, report)? {
         "ALL" => PartitionMembers::All,
         "ALL_CAS" => PartitionMembers::ChannelAdapters,
         "ALL_SWITCHES" => PartitionMembers::Switches,
@@ -236,13 +285,29 @@ impl Builder {
             groups: Vec::new(),
             origin: PartitionOrigin::File,
         });
+        if partition.origin == PartitionOrigin::File && !name.is_empty() && partition.name != name {
+            let found = format!(
+                "{} has the P_Key of {}",
+                quoted(name),
+                quoted(&partition.name)
+            );
+            let expected = format!(
+                "both are one partition, {p_key}, with the first name and the members of both: give each a P_Key of its own"
+            );
+            report.warning(at.offset, found, expected);
+        }
         partition.origin = PartitionOrigin::File;
         if flags.group.sl != 0 {
             // A definition without a service level keeps that of an earlier one.
             partition.sl = flags.group.sl;
         }
         partition.ipoib |= flags.ipoib;
-        self.names.entry(partition.name.clone()).or_insert(p_key);
+        let first = *self.names.entry(partition.name.clone()).or_insert(p_key);
+        if first != p_key && partition.name == name {
+            let found = format!("{} is the name of {first} as well", quoted(name));
+            let expected = "a definition of this name without a P_Key continues that one: give each a name of its own";
+            report.warning(at.offset, found, expected);
+        }
         Some(p_key)
     }
 

@@ -13,6 +13,7 @@ pub(in crate::config) struct Report<'a> {
     text: &'a str,
     findings: Findings,
     said: usize,
+    has_errors: bool,
     /// Errors past the bound, and where the first of them is.
     beyond: Option<(usize, usize)>,
 }
@@ -23,6 +24,7 @@ impl<'a> Report<'a> {
             text,
             findings: Findings::new(file, text),
             said: 0,
+            has_errors: false,
             beyond: None,
         }
     }
@@ -63,6 +65,7 @@ impl<'a> Report<'a> {
     }
 
     fn say(&mut self, offset: usize, severity: ConfigSeverity, found: String, expected: String) {
+        self.has_errors |= severity == ConfigSeverity::Error;
         if self.said < FINDINGS_MAX {
             self.said += 1;
             self.findings
@@ -71,6 +74,11 @@ impl<'a> Report<'a> {
             let (count, _) = self.beyond.get_or_insert((0, offset));
             *count += 1;
         }
+    }
+
+    /// Whether an error was reported.
+    pub(in crate::config) fn has_errors(&self) -> bool {
+        self.has_errors
     }
 
     pub(in crate::config) fn finish(mut self) -> Vec<ConfigFinding> {

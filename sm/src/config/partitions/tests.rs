@@ -71,7 +71,12 @@ fn a_file_with_every_feature_gives_the_golden_partitions() {
         said,
         [
             "p.conf:16:31: warning: `both`: it counts as full unless partitions.allow_both is set",
+            "p.conf:16:36: warning: all members of `Storage` are limited: limited members talk to full members only, and so \
+             not to each other: give those that all others talk to, such as servers, `=full`, or all by \
+             `defmember=full` before the colon",
             "p.conf:16:59: warning: `limi`: read as `limited`",
+            "p.conf:18:1: warning: `Tenants A and more` has the P_Key of `Tenant A`: both are one partition, 0x0010, with \
+             the first name and the members of both: give each a P_Key of its own",
         ]
     );
     assert_eq!(partitions.find(PKey(0x8111)).unwrap().name, "Storage");
@@ -263,10 +268,87 @@ fn a_configuration_leads_to_its_partitions() {
     )
     .unwrap();
     let loaded = Config::load(&opensm).unwrap().config.partitions;
+    assert!(matches!(
+        load_partitions(&loaded),
+        Err(ConfigError::Read { .. })
+    ));
+    assert!(check(&opensm).unwrap().has_errors());
+
+    // OpenSM writes this name into every configuration.
+    let missing = dir.path().join("opensm/partitions.conf");
+    fs::write(
+        &opensm,
+        format!("lmc 0\npartition_config_file {}\n", missing.display()),
+    )
+    .unwrap();
+    let loaded = Config::load(&opensm).unwrap().config.partitions;
     let (partitions, findings) = load_partitions(&loaded).unwrap();
     assert_eq!(partitions, Partitions::default());
-    assert_eq!(findings[0].severity, ConfigSeverity::Note);
+    assert_eq!(findings[0].severity, ConfigSeverity::Warning);
     assert!(!check(&opensm).unwrap().has_errors());
+}
+
+#[test]
+fn limited_members_alone_are_warned_of_at_their_definition() {
+    let warned = |text: &str| {
+        let findings = read(text).1.into_iter();
+        let warned = findings.filter(|finding| finding.found.contains("are limited"));
+        warned.map(|finding| finding.line).collect::<Vec<_>>()
+    };
+    let all = "Default=0x7fff : ALL=full;\n";
+    assert_eq!(warned(&format!("{all}st=0x10 : 0x10, 0x20;")), [2]);
+    assert_eq!(
+        warned(&format!("{all}st=0x10 : 0x10;\nst : 0x20=limited;")),
+        [2]
+    );
+    for talking in [
+        "st=0x10 : 0x10, 0x20=full;",
+        "st=0x10 : 0x10;\nst : 0x20=full;",
+        "st=0x10, defmember=full : 0x10;",
+        "st=0x10 : ;",
+        "st=0x10 : ALL;",
+    ] {
+        assert_eq!(warned(talking), [0usize; 0], "{talking}");
+    }
+}
+
+#[test]
+fn two_names_of_one_p_key_and_two_p_keys_of_one_name_are_said() {
+    let said = said("A=0x10 : ALL=full;\nB=0x10 : ALL=full;\nA=0x11 : ALL=full;\nA : SELF=full;\n");
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].starts_with("p.conf:2:1: warning: `B` has the P_Key of `A`: both are one"));
+    assert!(said[1].starts_with("p.conf:3:1: warning: `A` is the name of 0x0010 as well: "));
+}
+
+#[test]
+fn names_of_hosts_are_refused_with_what_names_a_port() {
+    let text = "P=0x1 : hpc-node-[01-64]=full, ai-node-*=full, login=full ;";
+    let said = said(text);
+    assert_eq!(said.len(), 3, "{said:?}");
+    for line in said {
+        assert!(
+            line.contains("error: member `") && line.contains("`ibstat -p`"),
+            "{line}"
+        );
+    }
+    assert!(self::said("P=0x1 : mgit ;")[0].contains("did you mean `mgid`?"));
+}
+
+#[test]
+fn a_file_without_a_semicolon_is_recognised_as_partitions() {
+    let text = "Default=0x7fff, ipoib : ALL=full\n";
+    let kind = FileKind::recognise(Path::new("p.conf"), text);
+    assert_eq!(kind, FileKind::Partitions);
+    let (partitions, findings) = read(text);
+    assert_eq!(partitions.list.len(), 1);
+    assert_eq!(findings.len(), 1);
+    for (other, kind) in [
+        ("[api]\nlisten = \"127.0.0.1:1\"\n", FileKind::Toml),
+        ("listen = \"127.0.0.1:1\"\n", FileKind::Toml),
+        ("qos_vlarb_high 0:4,1:8\n", FileKind::OpensmConf),
+    ] {
+        assert_eq!(FileKind::recognise(Path::new("x"), other), kind, "{other}");
+    }
 }
 
 proptest! {

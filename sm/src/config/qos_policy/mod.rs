@@ -28,6 +28,10 @@ pub fn parse_qos_policy(file: &Path, text: &str) -> (QosPolicy, Vec<ConfigFindin
     let mut report = Report::new(file, text);
     let blocks = lines::blocks(text, &mut report);
     let policy = build::build(file, text, &blocks, &mut report);
+    if policy.rules.is_empty() && policy.levels.is_empty() {
+        let expected = "paths have the service levels of partitions and of the engine";
+        report.warning(0, "no rule and no level", expected);
+    }
     (policy, report.finish())
 }
 

@@ -18,6 +18,10 @@ pub(super) const TOPICS: &[Topic] = &[
         keys: &["max_wire_smps_per_device"],
     },
     Topic::NotNeeded {
+        why: "links.max_op_vls limits the VLs of links between switches as well; qos.sw2sw_max_vls of rsm limits theirs alone",
+        keys: &["qos_sw2sw_max_vls"],
+    },
+    Topic::NotNeeded {
         why: "rsm repeats a request on another path if there is one, sweep.retries times",
         keys: &["max_alt_dr_path_retries", "max_seq_redisc"],
     },

@@ -54,6 +54,16 @@ pub(super) const TOPICS: &[Topic] = &[
         keys: &["honor_guid2lid_file"],
     },
     Topic::NotNeeded {
+        why: "OpenSM limits the VLs of links by max_op_vls alone, and gives this key no effect; qos.max_vls of rsm does limit them",
+        keys: &[
+            "qos_max_vls",
+            "qos_ca_max_vls",
+            "qos_rtr_max_vls",
+            "qos_sw0_max_vls",
+            "qos_swe_max_vls",
+        ],
+    },
+    Topic::NotNeeded {
         why: "P_Keys keep their index",
         keys: &["keep_pkey_indexes"],
     },
