@@ -40,7 +40,7 @@ node_name_map_name /etc/opensm/ib-node-name-map
 allow_both_pkeys TRUE
 sa_db_dump TRUE
 qos TRUE
-qos_max_vls 8
+qos_max_vls 2
 qos_high_limit 4
 qos_vlarb_high 0:4,1:8,2:8
 qos_vlarb_low 0:1,1:2,2:4,3:8

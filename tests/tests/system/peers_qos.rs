@@ -64,6 +64,13 @@ const CASES: &[(&str, &str)] = &[
          qos_sl2vl 0,1,15,15,4,15,7,15,15,15,10,15,15,15,15,15\n",
     ),
     (
+        "a number of VLs that limits nothing",
+        "qos TRUE\n\
+         qos_max_vls 2\n\
+         qos_ca_max_vls 1\n\
+         qos_vlarb_low 0:1,1:2,2:3,3:4\n",
+    ),
+    (
         "one request for all inputs",
         "qos TRUE\n\
          use_optimized_slvl TRUE\n\

@@ -1,0 +1,212 @@
+//! Inputs of others on which an earlier version failed: `../shared/cases/public`.
+
+use std::path::{Path, PathBuf};
+
+use rsm::config::{self, ConfigSeverity, FileKind};
+use rsm_routing::ibnetdiscover;
+use rsm_tests::binaries;
+use rsm_tests::bringup::LIMIT;
+use rsm_tests::process::{Finished, Invocation};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The file or folder of a case; `None`, with a message, where the cases are not at hand.
+fn case(name: &str) -> Option<PathBuf> {
+    let path = binaries::workspace()
+        .join("../shared/cases/public")
+        .join(name);
+    if !path.exists() {
+        eprintln!("skipped: no {name} in ../shared/cases/public");
+        return None;
+    }
+    Some(path)
+}
+
+/// The findings about a file, each `LINE SEVERITY: TEXT`.
+fn checked(file: &Path) -> (FileKind, Vec<String>) {
+    let report = config::check(file).unwrap();
+    let line = |finding: &config::ConfigFinding| {
+        let (line, severity) = (finding.line, finding.severity);
+        format!("{line} {severity}: {}: {}", finding.found, finding.expected)
+    };
+    let told = report.findings.iter();
+    let told = told.filter(|finding| finding.severity > ConfigSeverity::Note);
+    (report.kind, told.map(line).collect())
+}
+
+/// Runs `rsm` in a folder of its own.
+fn rsm(arguments: &[&str]) -> (TempDir, Finished) {
+    let directory = tempfile::tempdir().unwrap();
+    let rsm = Invocation::new(binaries::rsm(), directory.path());
+    let finished = rsm.args(arguments).run(LIMIT).unwrap();
+    (directory, finished)
+}
+
+/// What `rsm migrate --dry-run` says about a host whose `opensm.conf` is `conf`.
+fn migrated(conf: &Path) -> Finished {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("etc/opensm");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(conf, folder.join("opensm.conf")).unwrap();
+    let (_directory, finished) = rsm(&[
+        "migrate",
+        "--dry-run",
+        "--from",
+        root.path().to_str().unwrap(),
+    ]);
+    finished
+}
+
+#[test]
+fn lone_minhop_is_warned_of_and_auto_routes_where_nothing_does() {
+    let Some(conf) = case("opensm/minhop.conf") else {
+        return;
+    };
+    let (kind, said) = checked(&conf);
+    assert_eq!(kind, FileKind::OpensmConf);
+    assert!(
+        matches!(&said[..], [one] if one.starts_with("1 warning: routing_engine")),
+        "{said:?}"
+    );
+    let finished = migrated(&conf);
+    assert!(
+        finished.stdout.contains("opensm.conf:1:16: warning: "),
+        "{finished:?}"
+    );
+
+    let (_state, once) = rsm(&[
+        "--config",
+        conf.to_str().unwrap(),
+        "--fabric",
+        "sim:fat-tree:k=8,levels=2",
+        "--state-dir",
+        "state",
+        "--once",
+        "--format",
+        "json",
+    ]);
+    let report: Value = serde_json::from_str(&once.success().unwrap().stdout).unwrap();
+    assert_eq!(report["state"], "up", "{report}");
+    assert_eq!(report["ports_not_active"], 0);
+    let kinds: Vec<&Value> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| &f["kind"])
+        .collect();
+    assert_eq!(kinds, ["engine-replaced"], "{report}");
+}
+
+#[test]
+fn quality_of_service_keys_without_qos_are_warned_of() {
+    let Some(conf) = case("opensm/qos-not-enabled.conf") else {
+        return;
+    };
+    let (_, said) = checked(&conf);
+    let lines: Vec<&str> = said
+        .iter()
+        .filter_map(|said| said.split(' ').next())
+        .collect();
+    assert_eq!(lines, ["2", "3", "4", "5"], "{said:?}");
+    let finished = migrated(&conf);
+    for line in 2..=5 {
+        let place = format!("opensm.conf:{line}:1: warning: ");
+        assert!(finished.stdout.contains(&place), "{place}: {finished:?}");
+    }
+}
+
+#[test]
+fn short_mapping_of_service_levels_is_filled_up() {
+    let Some(conf) = case("opensm/qos-short-sl2vl.conf") else {
+        return;
+    };
+    let (_, said) = checked(&conf);
+    assert!(
+        matches!(&said[..], [one] if one.starts_with("6 warning: qos_sl2vl is `0,1`")),
+        "{said:?}"
+    );
+    let finished = migrated(&conf).success().unwrap();
+    let filled = "sl2vl = \"0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0\"";
+    assert!(finished.stdout.contains(filled), "{finished:?}");
+}
+
+#[test]
+fn partitions_that_mean_something_else_get_a_note_each() {
+    for (name, expected) in [
+        (
+            "all-limited.conf",
+            Some("2 warning: all members of `storage` are limited"),
+        ),
+        (
+            "no-semicolon.conf",
+            Some("1 warning: the file ends within a definition"),
+        ),
+        (
+            "host-names.conf",
+            Some("2 error: member `hpc-node-[01-64]`"),
+        ),
+        // Whether a GUID is a node's or a port's shows on the fabric alone.
+        ("node-guid.conf", None),
+    ] {
+        let Some(file) = case(&format!("partitions/{name}")) else {
+            return;
+        };
+        let (kind, said) = checked(&file);
+        assert_eq!(kind, FileKind::Partitions, "{name}");
+        match expected {
+            Some(expected) => assert!(
+                said.iter().any(|said| said.starts_with(expected)),
+                "{said:?}"
+            ),
+            None => assert!(said.is_empty(), "{said:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_port_of_a_host_of_opensm_is_named_to_the_operator() {
+    let Some(root) = case("migrate-ports-all") else {
+        return;
+    };
+    let (_directory, finished) = rsm(&["migrate", "--dry-run", "--from", root.to_str().unwrap()]);
+    let said = finished.success().unwrap().stdout;
+    assert!(
+        said.contains("etc/default/opensm:1:1: warning: PORTS is ALL"),
+        "{said}"
+    );
+}
+
+#[test]
+fn report_of_ports_is_named_for_what_it_is() {
+    let Some(file) = case("ports-report/ibnetdiscover-p.txt") else {
+        return;
+    };
+    let (_directory, finished) = rsm(&["plan", file.to_str().unwrap()]);
+    assert!(!finished.status.success());
+    assert!(finished.stderr.contains("ibnetdiscover -p"), "{finished:?}");
+    assert!(
+        finished.stderr.contains("without an option"),
+        "{finished:?}"
+    );
+}
+
+#[test]
+fn rate_that_one_end_states_counts_for_the_cable() {
+    let Some(file) = case("rate-missing-at-one-end.txt") else {
+        return;
+    };
+    let text = std::fs::read(file).unwrap();
+    let parsed = ibnetdiscover::parse(&text, "case").unwrap();
+    let rates: Vec<String> = parsed
+        .netlist
+        .cables()
+        .iter()
+        .map(|cable| cable.rate().to_string())
+        .collect();
+    assert_eq!(rates, ["4xHDR"]);
+    let said: Vec<String> = parsed.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        ["line 5: no rate that can be read; 4xHDR of line 2 counts"]
+    );
+}
