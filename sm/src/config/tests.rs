@@ -365,3 +365,18 @@ fn every_key_is_in_the_page_of_guards() {
         );
     }
 }
+
+#[test]
+fn giving_all_lids_anew_is_warned_of_where_the_file_is_checked() {
+    let loaded = parse("[lids]\nreassign = true\n").unwrap();
+    let [finding] = &loaded.findings[..] else {
+        panic!("{:?}", loaded.findings);
+    };
+    assert_eq!(finding.severity, ConfigSeverity::Warning);
+    let text = finding.to_string();
+    assert!(
+        text.starts_with("rsm.toml:2:1: warning: all LIDs are given anew: "),
+        "{text}"
+    );
+    assert_eq!(parse("[lids]\nreassign = false\n").unwrap().findings, []);
+}

@@ -165,6 +165,12 @@ impl Reader<'_> {
         }
         self.check_qos();
         self.check_engine();
+        if self.config.lids.reassign {
+            let offset = self.place("lids", &["reassign"]);
+            let expected = "every port gets a new LID at each start with this key, and hosts lose all connections: take it out after \
+                            that start";
+            self.warning(offset, "all LIDs are given anew", expected);
+        }
         self.check_m_keys();
         self.check_tls();
         self.check_http();

@@ -164,8 +164,9 @@ pub enum Command {
         engine: EngineKind,
         /// Whether its tables may drop packets of present routes while they are written.
         when_cut_off: WhenCutOff,
-        /// [`Effect::Done`] names it when the engine's tables are in force, [`Effect::Declined`]
-        /// when the proof refutes them and the engine before stays.
+        /// [`Effect::Done`] names it when the engine's tables are in force; [`Effect::Declined`]
+        /// when the proof refutes them, and [`Effect::CutOff`] when they would drop packets, and
+        /// the engine before stays.
         ticket: Ticket,
     },
     /// The issuer of `ticket` no longer waits; an engine that it requested and no job has used yet

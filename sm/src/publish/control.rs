@@ -95,6 +95,10 @@ impl Controller {
     pub fn cut_off(&self, ticket: Ticket, ports: usize, reason: String) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
             let ports = ports as u64;
+            let reason = format!(
+                "refused, and everything stays as it was: {reason}; to do it all the same, ask again with `accept_cut_off` (`force` \
+                 in Drain), or `--yes` of rsmctl"
+            );
             // As in `done`.
             let _ = caller.send(Err(ControlError::CutOff { ports, reason }));
         }

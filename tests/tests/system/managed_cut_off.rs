@@ -67,7 +67,7 @@ fn cutting_all_hosts_off_from_each_other_names_them_and_wants_yes() {
     let command = ["partition", "default", "limited"];
     let text = rsm.refused(&command);
     let ports = format!("0x7fff: {cut} ports cut off");
-    for part in [&*ports, "all of them", "host-002 port 1", "--yes"] {
+    for part in [&*ports, "all of them", "host-002 mlx5_0 port 1", "--yes"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let text = rsm.printed(&[&command[..], &["--yes"]].concat());

@@ -47,13 +47,13 @@ fn changed_subnet_prefix_asks_hosts_to_register_anew_and_other_settings_do_not()
     }
     reload(&mut world, |policy| {
         change(policy);
-        policy.ports.subnet_timeout += 1;
+        policy.ports.links.subnet_timeout += 1;
     });
     for &ear in &ears {
         assert_eq!(world.take_heard(ear), []);
     }
     reload(&mut world, |policy| {
-        policy.ports.subnet_timeout += 1;
+        policy.ports.links.subnet_timeout += 1;
         policy.ports.reregisters = false;
     });
     for &ear in &ears {
