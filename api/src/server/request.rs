@@ -191,14 +191,11 @@ pub(super) fn qos_class(number: u32) -> Result<u16, Status> {
 
 /// The largest number of paths; 0 stands for [`MAX_PATHS`].
 pub(super) fn max_paths(number: u32) -> Result<u8, Status> {
-    let number = u8::try_from(number)
-        .ok()
-        .filter(|number| *number <= MAX_PATHS);
-    match number {
-        Some(0) => Ok(MAX_PATHS),
-        Some(number) => Ok(number),
-        None => Err(Status::invalid_argument(format!(
-            "max_paths: expected 0 to {MAX_PATHS}"
+    match u8::try_from(number) {
+        Ok(0) => Ok(MAX_PATHS),
+        Ok(number @ ..=MAX_PATHS) => Ok(number),
+        Ok(_) | Err(_) => Err(Status::invalid_argument(format!(
+            "max_paths: {number} is out of range, expected 0 to {MAX_PATHS}"
         ))),
     }
 }

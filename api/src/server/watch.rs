@@ -137,6 +137,14 @@ impl WatchService for Watch {
             }));
         }
         let after = cursor.after.unwrap_or(request.after_sequence);
+        let last = after
+            .checked_sub(1)
+            .map(|before| self.subnet.events(before, 1));
+        if last.is_some_and(|last| last.is_empty()) {
+            return Err(Status::invalid_argument(format!(
+                "after_sequence: no event has the number {after} or a higher one: numbers begin anew with each run"
+            )));
+        }
         let mut events = self.subnet.events(after, cursor.limit());
         let next_page_token = cursor.cut(&mut events, |event| event.sequence);
         Ok(Response::new(v1::ListEventsResponse {

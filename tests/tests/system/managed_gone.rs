@@ -43,14 +43,17 @@ fn every_command_says_where_a_host_was_that_is_off() {
     ] {
         let (code, output) = site.told(command);
         assert_eq!(code, 1, "{command:?}: {output}");
-        for part in ["is gone", "host-007 mlx5_0 was at leaf-02 port 3 until 20"] {
+        for part in [
+            "is gone",
+            "host-007 mlx5_0 was at MF0;leaf-02:MQM8700/U1 port 3 until 20",
+        ] {
             assert!(output.contains(part), "{command:?}: {output}");
         }
     }
     let node = get(site.address(), "/api/v1/node?node=host-007");
     assert_eq!(node.status, 404);
     assert!(
-        node.text().contains("was at leaf-02 port 3"),
+        node.text().contains("was at MF0;leaf-02:MQM8700/U1 port 3"),
         "{}",
         node.text()
     );
@@ -91,7 +94,7 @@ fn a_dead_core_switch_stays_in_the_graph_and_the_state_counts_it() {
     let (code, output) = site.told(&["link", "leaf-01:6"]);
     assert_eq!(code, 1, "{output}");
     assert!(
-        output.contains("is gone: it led to spine-02 port 1 until"),
+        output.contains("is gone: it led to MF0;spine-02:MQM8700/U1 port 1 until"),
         "{output}"
     );
 }
@@ -102,7 +105,10 @@ fn exchanged_cables_are_a_finding_until_the_operator_accepts_them() {
     site.rsmctl(&["sim", "swap", "leaf-01:5", "leaf-02:6"]);
     let findings = ["findings", "--kind", "cables-exchanged", "--wide"];
     let found = wait_for_text(&site, &findings, "leads to");
-    assert!(found.contains("(was at leaf-01 port 5)"), "{found}");
+    assert!(
+        found.contains("(was at MF0;spine-01:MQM8700/U1 port 1)"),
+        "{found}"
+    );
     let expected = site.printed(&["expect", "--wide"]);
     assert!(expected.contains("exchanged"), "{expected}");
     site.rsmctl(&["expect", "--accept", "leaf-01:5"]);

@@ -371,6 +371,7 @@ impl Subnet for Fake {
             hops,
             outcome: outcome.into(),
             reason,
+            no_partition: String::new(),
         };
         Ok(v1::ResolveRouteResponse {
             generation: GENERATION,
