@@ -44,11 +44,11 @@ sections! {
         /// Priority that rsm shows while it is master, if higher than `priority`: then it stays
         /// master when a manager with a higher `priority` arrives. Not set: 14 with [store] etcd,
         /// else `priority`.
-        master_priority: Option<u8> = None, takes number(0, 15), example "14";
+        master_priority: Option<u8> = None, takes number(0, 15), example "14", opensm "master_sm_priority" as Number;
 
         /// Port GUIDs of the managers that rsm takes notice of, separated by commas: it hands the
         /// subnet to no other, follows no order of one, and reports it. Not set: all.
-        allowed_sm_guids: Vec<Guid> = Vec::new(), example "\"0x0002c90300001234,0x0002c90300005678\"";
+        allowed_sm_guids: Vec<Guid> = Vec::new(), example "\"0x0002c90300001234,0x0002c90300005678\"", opensm "allowed_sm_guids" as Text;
 
         /// Which LID a manager has that takes over from one with the same [store]. `floating`: that
         /// of the manager before, whose port gets the one of this port, so that no host notices;

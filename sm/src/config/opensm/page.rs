@@ -81,9 +81,11 @@ fn table(title: &str, rows: &BTreeMap<&str, Row>) -> String {
 /// OpenSM has no such key.
 fn tables() -> [BTreeMap<&'static str, Row>; 2] {
     /// Keys of NVIDIA's manager that rsm takes.
-    const NVIDIA: [&str; 8] = [
+    const NVIDIA: [&str; 10] = [
+        "allowed_sm_guids",
         "enable_virt_rec_ext",
         "enhanced_qos_policy_file",
+        "master_sm_priority",
         "qos_sw2sw_high_limit",
         "qos_sw2sw_sl2vl",
         "qos_sw2sw_vlarb_high",

@@ -137,10 +137,6 @@ pub(super) const TOPICS: &[Topic] = &[
         ],
     },
     Topic::NotNeeded {
-        why: "a master of rsm hands over to a manager with the higher priority only, and a new one lets a master stay",
-        keys: &["master_sm_priority"],
-    },
-    Topic::NotNeeded {
         why: "rsm sends ClientReregister when the link becomes Active, to hosts whose registrations are lost",
         keys: &["client_rereg_mode", "rereg_on_guid_migr"],
     },

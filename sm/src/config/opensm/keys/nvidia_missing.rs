@@ -13,9 +13,10 @@ const QUIET: &[&str] = &["ignore", "report"];
 pub(super) const TOPICS: &[Topic] = &[
     Topic::NotAvailable(
         Missing {
-            lost: "rsm routes statically, without adaptive routing, hash-based forwarding or fast recovery, and turns off what \
-                   another manager left on",
-            instead: "see routing.adaptive and sm.takeover, or keep NVIDIA's manager where jobs need adaptive routing",
+            lost: "rsm takes no settings of adaptive routing from this file, has it off unless routing.adaptive turns it on, has \
+                   no hash-based forwarding, and turns off what another manager left on",
+            instead: "set routing.adaptive and routing.adaptive_devices where jobs need adaptive routing, or sm.takeover to trust \
+                      what the other manager left",
         },
         Keys {
             asking: &[
@@ -111,16 +112,6 @@ pub(super) const TOPICS: &[Topic] = &[
         },
         Keys {
             asking: &[("m_key_per_port", FALSE)],
-            tuning: &[],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
-            lost: "rsm recognises other managers by sm_key and precedence alone, at any port",
-            instead: "give all managers of the subnet one secret sm_key, and rsm a high priority",
-        },
-        Keys {
-            asking: &[("allowed_sm_guids", UNSET)],
             tuning: &[],
         },
     ),
