@@ -141,8 +141,10 @@ pub enum FindingKind {
     RegistrationsLost,
     /// A manager that shares the store has other settings.
     ConfigDiffers,
-    /// A subnet manager shows itself that the configuration does not allow.
+    /// A subnet manager shows itself that the configuration does not allow, or with another SM_Key.
     ManagerNotAllowed,
+    /// A subnet manager shows itself and does not answer.
+    ManagerSilent,
     /// A configuration was refused; the one in force stays.
     ConfigRefused,
     /// A file of roles, of certificates or of keys of tokens cannot be used, or a certificate ends.
@@ -246,6 +248,7 @@ finding_codes! {
             FindingKind::RegistrationsLost => "registrations-lost",
             FindingKind::ConfigDiffers => "config-differs",
             FindingKind::ManagerNotAllowed => "manager-not-allowed",
+            FindingKind::ManagerSilent => "manager-silent",
             FindingKind::ConfigRefused => "config-refused",
             FindingKind::AccessFile => "access-file",
             FindingKind::RestartNeeded => "restart-needed",

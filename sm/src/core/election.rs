@@ -7,7 +7,10 @@
 //!                             └──────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! This manager hands no subnet to a manager with another SM_Key, and follows no order of it.
+//! A manager with another SM_Key does not count: it gets no subnet, its orders are refused, and this
+//! manager does not stand by for it, be it the master of all other hosts. An SM_Key of 0 is another
+//! one, too, where this manager has one; OpenSM shows its SM_Key in every answer. Two masters undo
+//! each other's work, which is a finding until one of them ends.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,6 +32,7 @@ use super::inquiry::{Inquiry, Suspicion};
 use super::peer_polls::PeerPolls;
 use super::requests::{Context, routes};
 use super::role::{self, Identity, Other, Role};
+use super::silent_managers::SilentManagers;
 use super::stage::Stage;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
@@ -60,6 +64,8 @@ pub(super) struct Election {
     pub(super) rivals: Vec<Other>,
     /// The questions to a master that shares the store.
     pub(super) peer_polls: PeerPolls,
+    /// Managers that show themselves and answer nothing.
+    pub(super) silent: SilentManagers,
 }
 
 impl Election {
@@ -151,9 +157,7 @@ impl Core {
                 SmControl::STANDBY => self.role == Role::NotActive,
                 _ => false,
             };
-        fits && self.allows(sender.guid())
-            && sender.sm_state() == giver
-            && sender.sm_key() == self.config.identity.sm_key
+        fits && sender.sm_state() == giver && self.counts(sender.guid(), sender.sm_key())
     }
 
     fn obey(&mut self, control: SmControl, sender: &SmInfo) {
@@ -258,18 +262,23 @@ impl Core {
     }
 
     /// The other subnet managers that count in the election: none where the operator says so, and
-    /// only those that he allows.
+    /// only those with this manager's SM_Key that he allows.
     pub(super) fn other_managers(&self) -> Vec<Other> {
         if self.config.ignores_others {
             return Vec::new();
         }
         let mut others = role::others(&self.inventory);
-        others.retain(|other| self.allows(other.guid));
+        others.retain(|other| self.counts(other.guid, other.sm_key));
         others
     }
 
-    /// Whether the manager with this GUID counts.
-    pub(super) fn allows(&self, manager: Guid) -> bool {
+    /// Whether the manager with this GUID and SM_Key counts.
+    pub(super) fn counts(&self, manager: Guid, sm_key: u64) -> bool {
+        sm_key == self.config.identity.sm_key && self.allows(manager)
+    }
+
+    /// Whether the operator allows the manager with this GUID.
+    fn allows(&self, manager: Guid) -> bool {
         let allowed = &self.config.allowed_managers;
         allowed.is_empty() || allowed.contains(&manager)
     }
@@ -283,23 +292,63 @@ impl Core {
         identity
     }
 
-    /// Managers that show themselves and do not count.
+    /// Managers that show themselves and do not count, by their GUID or by their SM_Key.
     pub(super) fn findings_of_strangers(&self) -> impl Iterator<Item = Finding> + '_ {
         let others = role::others(&self.inventory).into_iter();
-        let strangers = others.filter(|other| !self.allows(other.guid));
+        let strangers = others.filter(|other| !self.counts(other.guid, other.sm_key));
         strangers.map(|other| {
-            let text = format!(
-                "{} ({}, LID {}, priority {}) runs a subnet manager that sm.allowed_sm_guids does not name: rsm hands it nothing and \
-                 follows no order of it; if it is master, both write LIDs and routes; stop it, or add its GUID",
-                other.name, other.guid, other.lid, other.priority
-            );
             let severity = match other.state {
                 SmState::Master => Severity::Error,
                 _ => Severity::Warning,
             };
             let subject = Subject::Node(other.port.node);
+            let text = self.text_of_stranger(&other);
             Finding::new(FindingKind::ManagerNotAllowed, subject, severity, text)
         })
+    }
+
+    /// Why `other` does not count, what that means, and what to do. No text shows a key.
+    fn text_of_stranger(&self, other: &Other) -> String {
+        let (why, join) = if !self.allows(other.guid) {
+            (
+                "that sm.allowed_sm_guids does not name",
+                "add its GUID there",
+            )
+        } else if other.sm_key == 0 {
+            (
+                "that shows no SM_Key",
+                "give both managers the same sm_key, and the same M_Key where ports have one",
+            )
+        } else {
+            (
+                "with another SM_Key than sm.sm_key",
+                "give both managers the same sm_key",
+            )
+        };
+        let harm = match other.state {
+            SmState::Master => {
+                "it is master, too: both write LIDs and routes, and undo each other's work"
+            }
+            _ => "rsm hands it nothing, follows no order of it, and does not stand by for it",
+        };
+        format!(
+            "{} ({}, LID {}, priority {}), {}, runs a subnet manager {why}: {harm}; {join}, stop that \
+             manager, or unplug this cable",
+            other.name,
+            other.guid,
+            other.lid,
+            other.priority,
+            self.cable_of(other.port)
+        )
+    }
+
+    /// The other end of the cable of `port`, for the operator.
+    pub(super) fn cable_of(&self, port: PortKey) -> String {
+        let peer = self.inventory.port(port).and_then(|port| port.peer);
+        match peer {
+            Some(peer) => format!("at {} port {}", self.name(peer.node), peer.port),
+            None => format!("at its port {}", port.port),
+        }
     }
 
     /// Sends trap 144 to a weaker master: it learns of a priority change by this trap only (IBA

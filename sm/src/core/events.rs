@@ -16,10 +16,10 @@ use crate::diff::{NotKept, differing_blocks};
 use crate::habits::DeviceHabits;
 use crate::plan::Outcome;
 use crate::plan::groups::GroupSet;
-use crate::sweep::AgentAnswer;
 use crate::sweep::managed::{Origin, Source};
 use crate::sweep::port_states::PortStateProofs;
 use crate::sweep::writes::Mark;
+use crate::sweep::{AgentAnswer, Query};
 
 impl Core {
     pub(super) fn on_datagram(&mut self, datagram: &Datagram, now: Time) {
@@ -197,6 +197,10 @@ impl Core {
         };
         if let (Context::Sweep(query), AgentAnswer::Data(data)) = (completion.context, answer) {
             self.suspect_another_master(query, data);
+        }
+        if let Context::Sweep(Query::Sm(key)) = completion.context {
+            let answered = !matches!(answer, AgentAnswer::Silence);
+            self.election.silent.note(key, answered);
         }
         match (completion.context, &mut self.stage) {
             (Context::Sweep(query), Stage::Sweeping(sweep)) => {

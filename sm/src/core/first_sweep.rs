@@ -298,7 +298,7 @@ impl Core {
         let mut switches = self.inventory.switches();
         let in_use =
             switches.any(|(guid, _, switch)| switch.info.linear_fdb_top().0 != 0 && !is_ours(guid));
-        let others = role::others(&self.inventory);
+        let others = self.other_managers();
         let verdict = role::decide(
             &self.role,
             &others,

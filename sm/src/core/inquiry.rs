@@ -312,7 +312,7 @@ impl Core {
     }
 
     fn on_manager_at(&mut self, lid: Lid, info: &SmInfo) {
-        let is_other = info.guid() != self.own_guid() && self.allows(info.guid());
+        let is_other = info.guid() != self.own_guid() && self.counts(info.guid(), info.sm_key());
         match self.inventory.by_lid(lid) {
             Some(key) if self.inventory.local != Some(key) => self.on_manager(key, Some(info)),
             // LIDs were assigned anew: a discovery finds the port of this LID.
@@ -519,13 +519,14 @@ impl Core {
         key: PortKey,
         outcome: &Result<Response, RequestFailure>,
     ) {
+        self.election.silent.note(key, outcome.is_ok());
         let Ok(response) = outcome else { return };
         if !response.status.is_ok() {
             return;
         }
         let info = *SmInfo::from_data(&response.data);
         self.inventory.put_manager(key, Some(info));
-        if info.sm_state() == SmState::Master {
+        if info.sm_state() == SmState::Master && self.counts(info.guid(), info.sm_key()) {
             self.election.suspicion = Some(Suspicion { lid: None });
         }
     }

@@ -46,6 +46,7 @@ mod requests;
 pub mod role;
 mod scouting;
 mod settings;
+mod silent_managers;
 pub mod snapshot;
 mod stage;
 mod successor;
@@ -575,6 +576,7 @@ impl Core {
         }
         self.mind_congestion(now);
         self.tell_early(now);
+        self.mind_silent_managers(now);
         // A pass that changes nothing publishes nothing, also where a snapshot from within it says
         // that the subnet converges.
         if self.shows_converging && !self.is_converging() {

@@ -127,7 +127,9 @@ impl Core {
             return;
         };
         let info = SmInfo::from_data(&response.data);
-        if !response.status.is_ok() {
+        // A master hides its SM_Key (0) from a question with a key of before (IBA 14.2.4.2).
+        let shows_other_key = ![0, self.config.identity.sm_key].contains(&info.sm_key());
+        if !response.status.is_ok() || shows_other_key {
             return;
         }
         if let Role::Standby { master } = &self.role {

@@ -12,7 +12,8 @@ use crate::sweep::inventory::{Inventory, PortKey};
 pub struct Identity {
     /// 0 to 15; the manager with the highest one is master.
     pub priority: u8,
-    /// Shown to trusted subnet managers.
+    /// Shown by SMInfo to those that know the port's M_Key (IBA 14.2.4.2), and to all where there is
+    /// none: it says which managers belong to one subnet, and opens nothing of the SA.
     pub sm_key: u64,
 }
 
@@ -57,7 +58,7 @@ pub struct Other {
     pub priority: u8,
     /// The state that its SMInfo shows.
     pub state: SmState,
-    /// The SM_Key that it shows.
+    /// The SM_Key that it shows; 0 where it has shown none.
     pub sm_key: u64,
     /// The description of its node.
     pub name: String,
@@ -113,9 +114,10 @@ pub fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> bool {
 /// Decides after a sweep which manager is master.
 ///
 /// A subnet manager that is new in the subnet lets a master stay. A master hands over to a manager
-/// with precedence and the same SM_Key, be that standby or master of another part of the subnet. To
-/// a manager with another SM_Key it only gives way if that is master. `predecessor`, which has just
-/// handed over, is no rival, whatever state its SMInfo showed.
+/// with precedence, be that standby or master of another part of the subnet. Managers with another
+/// SM_Key than `identity` do not count, whatever their state and priority: they are no managers of
+/// this subnet (IBA 14.4.1). `predecessor`, which has just handed over, is no rival, whatever state
+/// its SMInfo showed.
 pub fn decide(
     role: &Role,
     others: &[Other],
@@ -125,6 +127,7 @@ pub fn decide(
 ) -> ElectionOutcome {
     let others: Vec<&Other> = others
         .iter()
+        .filter(|other| other.sm_key == identity.sm_key)
         .filter(|other| Some(other.guid) != predecessor && other.state != SmState::NotActive)
         .collect();
     let stronger = others
@@ -143,7 +146,7 @@ pub fn decide(
             standby(master.or(stronger))
         }
         Role::Master => match stronger {
-            Some(heir) if heir.sm_key == identity.sm_key && heir.state != SmState::Discovering => {
+            Some(heir) if heir.state != SmState::Discovering => {
                 return ElectionOutcome::HandOver(heir.clone());
             }
             _ => standby(stronger.filter(|other| other.is_master())),

@@ -193,6 +193,7 @@ impl Snapshot {
         findings.extend(core.finding_of_m_keys());
         findings.extend(core.findings_of_configurations());
         findings.extend(core.findings_of_strangers());
+        findings.extend(core.findings_of_silent_managers());
         findings.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.cmp(b)));
         findings.dedup();
         Snapshot {

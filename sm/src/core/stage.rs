@@ -191,7 +191,9 @@ impl Core {
                 None => return self.meter.discard(),
             },
             Next::Lightly => {
-                let sweep = Sweep::start(SweepScope::Light, inventory);
+                let mut sweep = Sweep::start(SweepScope::Light, inventory);
+                let silent = self.election.silent.ports();
+                silent.for_each(|port| sweep.read_again(port));
                 self.ask_silent_managers();
                 sweep
             }

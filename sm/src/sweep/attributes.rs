@@ -25,6 +25,8 @@ impl Sweep {
         if let Query::Sm(key) = query {
             if status.is_none() {
                 inventory.get_ignored(key);
+                // The port shows whether there still is a manager, and its host whether it is there.
+                self.ask(Query::Port(key));
             }
             let known = inventory.manager(key);
             if known.is_some() {
@@ -191,10 +193,9 @@ impl Sweep {
             Query::Sm(key) => {
                 let info = *SmInfo::from_data(data);
                 let known = inventory.manager(key);
-                self.changed |= known.is_none_or(|sm| {
-                    sm.priority() != info.priority() || sm.sm_state() != info.sm_state()
-                });
                 inventory.put_manager(key, Some(info));
+                let shown = |sm: SmInfo| (sm.priority(), sm.sm_state(), sm.sm_key());
+                self.changed |= known.map(shown) != inventory.manager(key).map(shown);
             }
         }
         let guid = match query {

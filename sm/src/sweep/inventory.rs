@@ -504,11 +504,21 @@ impl Inventory {
     }
 
     /// Records the SMInfo of the subnet manager behind a port; `None`: there is none any more.
+    ///
+    /// A manager hides its SM_Key (0) from a question without the M_Key of its port (IBA 14.2.4.2),
+    /// as while keys are rotated: one that has shown a key keeps it.
     pub fn put_manager(&mut self, key: PortKey, info: Option<SmInfo>) {
-        match info.filter(|_| self.port(key).is_some()) {
-            Some(info) => self.managers.insert(key, info),
-            None => self.managers.remove(&key),
+        let Some(mut info) = info.filter(|_| self.port(key).is_some()) else {
+            self.managers.remove(&key);
+            return;
         };
+        let known = self
+            .manager(key)
+            .filter(|known| known.guid() == info.guid());
+        if let (0, Some(known)) = (info.sm_key(), known) {
+            info.set_sm_key(known.sm_key());
+        }
+        self.managers.insert(key, info);
     }
 
     /// Whether capabilities were learned, and are to be saved, since the last call.

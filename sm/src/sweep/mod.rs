@@ -169,7 +169,7 @@ impl Query {
     }
 
     /// Whether silence does not count against the node: the attribute is a vendor's or optional, and
-    /// agents may not know it.
+    /// agents may not know it; or a subnet manager answers it, which may hang where its host does not.
     pub fn is_optional(self) -> bool {
         matches!(
             self,
@@ -181,6 +181,7 @@ impl Query {
                 | Query::ExtendedPort(_)
                 | Query::ErrorCorrection(_)
                 | Query::VPorts(..)
+                | Query::Sm(_)
         ) || matches!(self, Query::Managed(key) if key.is_rate_limit())
     }
 

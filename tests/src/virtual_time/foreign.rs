@@ -20,6 +20,8 @@ pub struct ForeignManager {
     pub sm_key: u64,
     /// Whether it becomes master on HANDOVER; otherwise it refuses.
     pub takes_over: bool,
+    /// Whether its process is stopped: its port shows it (IsSM), and it answers nothing.
+    pub is_frozen: bool,
     /// The controls that it received, in order.
     pub orders: Vec<SmControl>,
     /// The status of the answers to its own controls, in order.
@@ -36,6 +38,7 @@ impl ForeignManager {
             state,
             sm_key: 0,
             takes_over: true,
+            is_frozen: false,
             orders: Vec::new(),
             answers: Vec::new(),
         }
@@ -64,7 +67,7 @@ impl ForeignManager {
         };
         let mut reply = *received;
         let smp = Smp::from_bytes_mut(&mut reply.mad);
-        if smp.header().attribute() != SmInfo::ID {
+        if smp.header().attribute() != SmInfo::ID || self.is_frozen {
             return None;
         }
         let status = match smp.header().method() {

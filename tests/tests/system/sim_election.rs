@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rsm::core::CoreConfig;
 use rsm::core::role::{Identity, Role};
+use rsm::findings::{Finding, FindingKind, Severity};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{SmControl, SmState};
 use rsm_mad::wire::header::Status;
@@ -97,18 +98,172 @@ fn a_refused_handover_leaves_the_subnet_managed() {
     assert_eq!(role(&world), SmState::Standby);
 }
 
+/// The finding of `kind`, if there is one.
+fn finding(world: &World, kind: FindingKind) -> Option<Finding> {
+    let findings = &world
+        .manager()
+        .snapshot()
+        .expect("it is published")
+        .findings;
+    findings
+        .iter()
+        .find(|finding| finding.kind == kind)
+        .cloned()
+}
+
 #[test]
-fn without_the_sm_key_a_standby_gets_no_handover_and_a_second_master_wins() {
+fn a_manager_with_another_sm_key_never_gets_the_subnet_of_a_master() {
+    for key in [0, 0x12] {
+        let mut world = brought_up();
+        let stranger = meet(&mut world, 15, SmState::Standby);
+        world.foreign_mut(stranger).sm_key = key;
+        world.run_for(LIMIT);
+        assert_eq!(role(&world), SmState::Master);
+        let found = finding(&world, FindingKind::ManagerNotAllowed).expect("it is found");
+        assert_eq!(found.severity, Severity::Warning);
+
+        world.foreign_mut(stranger).state = SmState::Master;
+        world.run_for(LIMIT);
+        assert_eq!(role(&world), SmState::Master);
+        assert_eq!(world.foreign(stranger).orders, []);
+        expect::assert_up(&world);
+        let found = finding(&world, FindingKind::ManagerNotAllowed).expect("it lasts");
+        assert_eq!(found.severity, Severity::Error);
+
+        world.remove_foreign(stranger);
+        world.run_for(LIMIT);
+        assert_eq!(finding(&world, FindingKind::ManagerNotAllowed), None);
+        expect::assert_no_findings(&world);
+    }
+}
+
+#[test]
+fn a_manager_with_another_sm_key_never_makes_a_new_manager_stand_by() {
+    for key in [0, 0x12] {
+        for state in [SmState::Discovering, SmState::Standby, SmState::Master] {
+            let mut world = World::generated("ring:4", settings());
+            let stranger = meet(&mut world, 15, state);
+            world.foreign_mut(stranger).sm_key = key;
+            world.run_for(LIMIT);
+            assert_eq!(role(&world), SmState::Master, "{key:#x} {state:?}");
+            expect::assert_up(&world);
+        }
+    }
+}
+
+#[test]
+fn the_finding_of_a_manager_with_another_sm_key_names_it_and_its_cable() {
     let mut world = brought_up();
-    let stranger = meet(&mut world, PRIORITY + 1, SmState::Standby);
+    let stranger = meet(&mut world, 15, SmState::Master);
     world.foreign_mut(stranger).sm_key = 0x12;
+    world.run_for(LIMIT);
+    let guid = world.foreign(stranger).guid;
+    let (switch, port) = world.sim.peer(guid, PortNum(1)).expect("it is cabled");
+    let name = world.manager().core().snapshot(world.now());
+    let switch = name
+        .fabric
+        .node(switch)
+        .expect("it is known")
+        .description
+        .clone();
+    let text = finding(&world, FindingKind::ManagerNotAllowed)
+        .unwrap()
+        .text;
+    for part in [
+        guid.to_string(),
+        format!("{switch} port {port}"),
+        "sm_key".to_owned(),
+    ] {
+        assert!(text.contains(&part), "{part} is not in {text:?}");
+    }
+    assert!(
+        !text.contains("0x12,") && !text.contains("0x0000000000000012"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_master_that_changes_its_sm_key_is_replaced() {
+    let mut world = brought_up();
+    let master = meet(&mut world, PRIORITY + 1, SmState::Master);
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Standby);
+    world.foreign_mut(master).sm_key = 0x12;
     world.run_for(LIMIT);
     assert_eq!(role(&world), SmState::Master);
     expect::assert_up(&world);
-    world.foreign_mut(stranger).state = SmState::Master;
+}
+
+#[test]
+fn a_master_that_hides_the_sm_key_it_has_shown_stays_master() {
+    let mut world = brought_up();
+    let master = meet(&mut world, PRIORITY + 1, SmState::Master);
     world.run_for(LIMIT);
     assert_eq!(role(&world), SmState::Standby);
-    assert_eq!(world.foreign(stranger).orders, []);
+    world.foreign_mut(master).sm_key = 0;
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Standby);
+}
+
+#[test]
+fn a_frozen_standby_is_a_finding_about_the_manager_and_not_about_its_host() {
+    let mut world = brought_up();
+    let standby = meet(&mut world, 0, SmState::Standby);
+    world.run_for(LIMIT);
+    expect::assert_no_findings(&world);
+    world.foreign_mut(standby).is_frozen = true;
+    let host = world.foreign(standby).guid;
+    let until = world.now() + 2 * LIMIT;
+    let blamed = world.run(until, |world| {
+        let findings = world.manager().findings();
+        findings.iter().any(|(code, _)| *code != "manager-silent")
+    });
+    assert!(!blamed, "{:?}", world.manager().findings());
+    assert_eq!(
+        world.manager().findings(),
+        [("manager-silent", format!("{host} port 1"))]
+    );
+    let found = finding(&world, FindingKind::ManagerSilent).unwrap();
+    assert_eq!(found.severity, Severity::Warning);
+    expect::assert_up(&world);
+
+    world.foreign_mut(standby).is_frozen = false;
+    world.run_for(LIMIT);
+    expect::assert_no_findings(&world);
+
+    world.foreign_mut(standby).is_frozen = true;
+    world.run_for(LIMIT);
+    world.remove_foreign(standby);
+    world.run_for(LIMIT);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn a_manager_frozen_from_the_start_is_a_finding() {
+    let mut world = World::generated("ring:4", settings());
+    let frozen = meet(&mut world, 15, SmState::Standby);
+    world.foreign_mut(frozen).is_frozen = true;
+    let host = world.foreign(frozen).guid;
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Master);
+    assert_eq!(
+        world.manager().findings(),
+        [("manager-silent", format!("{host} port 1"))]
+    );
+    expect::assert_up(&world);
+}
+
+#[test]
+fn a_frozen_master_is_replaced_and_stays_a_finding() {
+    let mut world = brought_up();
+    let master = meet(&mut world, PRIORITY + 1, SmState::Master);
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Standby);
+    world.foreign_mut(master).is_frozen = true;
+    world.run_for(LIMIT);
+    assert_eq!(role(&world), SmState::Master);
+    expect::assert_up(&world);
+    assert!(finding(&world, FindingKind::ManagerSilent).is_some());
 }
 
 #[test]
