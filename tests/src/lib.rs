@@ -13,6 +13,7 @@
 //! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
 //! * [`answering`] has hosts that query the SA, on the simulated fabric in real time.
 //! * [`managed`] runs a real rsm on such a fabric, with hosts that query it.
+//! * [`sa_key`] is a key for requests that the SA trusts.
 //! * [`certificates`] makes certificates with openssl.
 //! * [`etcd`] runs a cluster of etcd for the shared store.
 //! * [`fuzz`] takes any bytes: records, requests, RMPP.
@@ -41,6 +42,7 @@ pub mod osmtest;
 pub mod parse;
 pub mod peer;
 pub mod process;
+pub mod sa_key;
 pub mod served;
 pub mod sharing;
 pub mod slow_link;

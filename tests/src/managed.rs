@@ -17,6 +17,7 @@ use crate::bringup::LIMIT;
 use crate::clock::wait_for_every;
 use crate::hosted::Hosted;
 use crate::process::Running;
+use crate::sa_key;
 
 /// How long a host waits for an answer before it asks again, while rsm may be down.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
@@ -71,16 +72,18 @@ impl Managed {
         self.fabric.directory().join("state")
     }
 
-    /// Starts rsm at its place, and waits until it answers `host`.
+    /// Starts rsm at its place, which trusts requests with [`sa_key::SA_KEY`], and waits until it
+    /// answers `host`.
     ///
     /// # Panics
     ///
     /// When it does not.
     pub fn rsm(&self, host: &mut Host) -> Running {
-        self.rsm_with(host, &[])
+        let config = sa_key::configuration(&self.fabric.directory().join("conf"));
+        self.rsm_with(host, &["--config", config.to_str().expect("it is text")])
     }
 
-    /// As [`Managed::rsm`], with more arguments.
+    /// As [`Managed::rsm`], without a configuration and with these arguments.
     ///
     /// # Panics
     ///

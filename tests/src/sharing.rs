@@ -19,14 +19,13 @@ use crate::clock::{Stopwatch, wait_for_every};
 use crate::etcd::Etcd;
 use crate::managed::Managed;
 use crate::process::{Invocation, Running};
+use crate::sa_key::{self, SA_KEY};
 use crate::served;
 
 /// Longest that anything awaited may take.
 const LIMIT: Duration = Duration::from_secs(300);
 /// How often a condition is looked at.
 const LOOK: Duration = Duration::from_millis(20);
-/// rsm's default.
-const SM_KEY: u64 = 1;
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
 /// A served fabric and an etcd.
@@ -94,6 +93,7 @@ impl Site {
         std::fs::create_dir_all(&directory).unwrap();
         let config = directory.join("rsm.toml");
         std::fs::write(&config, text).unwrap();
+        sa_key::put_beside(&config);
         let socket = self.fabric.fabric.directory().join("fabric.sock");
         let host = self.fabric.hosts[place].0.to_string();
         let at = self.fabric.fabric.directory();
@@ -277,7 +277,7 @@ impl Manager {
 ///
 /// When there is no answer.
 pub fn all<R: Record + Default>(host: &mut Host) -> Vec<R> {
-    let question = (Method::GET_TABLE, ComponentMask::NONE, SM_KEY);
+    let question = (Method::GET_TABLE, ComponentMask::NONE, SA_KEY);
     let answer = host.try_ask(LIMIT, question, &R::default());
     answer.expect("there is an answer").records()
 }

@@ -190,11 +190,13 @@ pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
     let mut outcomes = Vec::new();
     let (findings, entries) = match kind {
         FileKind::Toml => {
-            let (config, findings) = toml_file::parse(file, &text);
+            let (mut config, findings) = toml_file::parse(file, &text);
+            config.find_sa_key(file);
             (with_files(&config, findings), significant('#'))
         }
         FileKind::OpensmConf => {
-            let read = opensm::read(file, &text, &Path::exists);
+            let mut read = opensm::read(file, &text, &Path::exists);
+            read.config.find_sa_key(file);
             let obeyed = read.outcomes.iter();
             let obeyed = obeyed.filter(|key| key.group == KeyGroup::Obeyed).count();
             outcomes = read.outcomes;

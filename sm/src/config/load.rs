@@ -85,13 +85,15 @@ pub struct Loaded {
 }
 
 impl Config {
-    /// Reads a configuration file: TOML, or an `opensm.conf`.
+    /// Reads a configuration file: TOML, or an `opensm.conf`; and finds the key of the SA beside it.
     ///
     /// # Errors
     ///
     /// If the file has any error there is no configuration, and the one in force stays.
     pub fn load(file: &Path) -> Result<Loaded, ConfigError> {
-        Config::parse(file, &read_text(file)?)
+        let mut loaded = Config::parse(file, &read_text(file)?)?;
+        loaded.config.find_sa_key(file);
+        Ok(loaded)
     }
 
     /// [`load`](Config::load) from a text; `file` names it in findings.

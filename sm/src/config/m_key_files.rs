@@ -71,25 +71,40 @@ pub fn parse_m_key_secrets(file: &Path, text: &str) -> (Vec<Secret>, Vec<ConfigF
 pub fn load_m_key_secrets(file: &Path) -> Result<Vec<Secret>, ConfigError> {
     let text = read_text(file)?;
     let (secrets, mut findings) = parse_m_key_secrets(file, &text);
+    let why = "the keys of all ports follow from it";
+    findings.extend(access_of_others(file, &text, why)?);
+    match any_error(&findings) {
+        true => Err(ConfigError::Invalid { findings }),
+        false => Ok(secrets),
+    }
+}
+
+/// The error that others than the owner of a secret `file` have access to it, if they have; `why`
+/// they must not.
+///
+/// # Errors
+///
+/// If there is no such file any more.
+pub(super) fn access_of_others(
+    file: &Path,
+    text: &str,
+    why: &str,
+) -> Result<Vec<ConfigFinding>, ConfigError> {
     let access = std::fs::metadata(file).map_err(|source| ConfigError::Read {
         path: file.to_owned(),
         source,
     })?;
     let mode = access.permissions().mode();
+    let mut findings = Findings::new(file, text);
     if mode & OTHERS != 0 {
-        let mut access = Findings::new(file, &text);
         let found = format!(
             "mode {:04o}: others than its owner have access",
             mode & 0o7777
         );
-        let expected = "expected 0600 or 0400: the keys of all ports follow from it";
-        access.at(&text, 0, ConfigSeverity::Error, found, expected);
-        findings.extend(access.finish());
+        let expected = format!("expected 0600 or 0400: {why}");
+        findings.at(text, 0, ConfigSeverity::Error, found, expected);
     }
-    match any_error(&findings) {
-        true => Err(ConfigError::Invalid { findings }),
-        false => Ok(secrets),
-    }
+    Ok(findings.finish())
 }
 
 /// The port GUID and the M_Key on a line of `guid2mkey`: `0xGUID 0xM_KEY`.

@@ -23,6 +23,7 @@ mod partitions;
 mod prefix_routes;
 mod qos_policy;
 mod rate_limits;
+mod sa_key_file;
 mod sample;
 mod schema;
 mod schema_congestion;
@@ -65,6 +66,7 @@ pub use qos_policy::{
     GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges, load_qos_policy, parse_qos_policy,
 };
 pub use rate_limits::{LevelLimits, RateLimits, load_rate_limits, parse_rate_limits};
+pub use sa_key_file::{KNOWN_KEY, SA_KEY_FILE, load_sa_key};
 pub use schema::{
     ApiConfig, Config, CongestionConfig, CountersConfig, DumpConfig, FlapConfig, HealthConfig,
     HttpConfig, LidConfig, LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig,

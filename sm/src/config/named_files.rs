@@ -16,7 +16,7 @@ use super::switch_rules::{
 use super::{
     Config, StoreBackend, load_m_key_secrets, load_node_names, load_partitions, load_qos_policy,
     load_tables, parse_categories, parse_guid_file, parse_prefix_routes, parse_rate_limits,
-    parse_torus_layout,
+    parse_torus_layout, sa_key_file,
 };
 
 /// The findings about the text of a file.
@@ -119,6 +119,7 @@ fn of_policy(config: &Config) -> Vec<ConfigFinding> {
         let read = load_m_key_secrets(file).map(|_| Vec::new());
         findings.extend(told(file, "m_key_secret_file", read));
     }
+    findings.extend(sa_key_file::findings(&config.sm));
     if let Some(names) = &config.names.file {
         findings.extend(load_node_names(names).1);
     }

@@ -47,7 +47,8 @@ sections! {
         master_priority: Option<u8> = None, takes number(0, 15), example "14", opensm "master_sm_priority" as Number;
 
         /// Port GUIDs of the managers that rsm takes notice of, separated by commas: it hands the
-        /// subnet to no other, follows no order of one, and reports it. Not set: all.
+        /// subnet to no other, follows no order of one, does not stand by for it, and reports it.
+        /// Not set: all with the same `sm_key`.
         allowed_sm_guids: Vec<Guid> = Vec::new(), example "\"0x0002c90300001234,0x0002c90300005678\"", opensm "allowed_sm_guids" as Text;
 
         /// Which LID a manager has that takes over from one with the same [store]. `floating`: that
@@ -92,14 +93,22 @@ sections! {
         // PortInfo.M_KeyLeasePeriod.
         m_key_lease_period_s: u16 = 0, takes number(0, 65_535), opensm "m_key_lease_period" as Number;
 
-        /// SM_Key of all managers of the subnet: rsm hands the subnet to no manager with another.
+        /// SM_Key of all managers of the subnet: one with another is no manager of this subnet. rsm
+        /// hands it nothing, follows no order of it, and does not stand by for it. SMInfo shows it
+        /// to everybody where ports have no M_Keys.
         // SMInfo.SM_Key (IBA 14.4.5).
         sm_key: u64 = 1, takes hexadecimal(0, u64::MAX), opensm "sm_key" as Number, at start;
 
-        /// Key of requests that the SA trusts: only they see keys and the records that are for
-        /// managers. Zero: it trusts none. Not set: sm_key.
+        /// File with the key of requests that the SA trusts, for its owner only (mode 0600): only
+        /// they see keys and the records that are for managers, and change what is of other hosts.
+        /// Not set, and no `sa_key`: `sa.key` in the folder of this file; the SA trusts no request
+        /// where there is none.
         // SA header, SM_Key (IBA 15.2.1.1).
-        sa_key: Option<u64> = None, takes hexadecimal(0, u64::MAX), example "\"0x0000000000000001\"", opensm "sa_key" as Number, at start;
+        sa_key_file: Option<PathBuf> = None, example "\"/etc/rsm/sa.key\"", at start;
+
+        /// The same key in this file, as in OpenSM's. Zero, 1, which everybody knows, and `sm_key`,
+        /// which SMInfo shows: the SA trusts no request.
+        sa_key: Option<u64> = None, takes hexadecimal(0, u64::MAX), example "\"0x0123456789abcdef\"", opensm "sa_key" as SaKey, at start;
 
         /// Whether rsm starts inactive: it manages nothing until another subnet manager orders
         /// it to stand by.

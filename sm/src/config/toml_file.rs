@@ -11,6 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::field::{ConfigKey, Given};
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::opensm;
+use super::sa_key_file::OPENS_NOTHING;
 use super::schema::{SECTIONS, field, fields};
 use super::suggest::one_of;
 use super::{Config, MKeyMode, StoreBackend};
@@ -172,6 +173,7 @@ impl Reader<'_> {
             self.warning(offset, "all LIDs are given anew", expected);
         }
         self.check_m_keys();
+        self.check_sa_key();
         self.check_tls();
         self.check_http();
         self.check_store();
@@ -240,6 +242,19 @@ impl Reader<'_> {
             let offset = self.place("sm", &["m_key_neighbors_file"]);
             let expected = "without m_key_table_file there is no key to find by it";
             self.warning(offset, "cables without a table of M_Keys", expected);
+        }
+    }
+
+    /// The SA has one key, which not everybody may know.
+    fn check_sa_key(&mut self) {
+        let sm = &self.config.sm;
+        let known = sm.known_sa_key();
+        let is_twice = sm.sa_key.is_some() && sm.sa_key_file.is_some();
+        let offset = self.place("sm", &["sa_key"]);
+        if is_twice {
+            self.error(offset, "sa_key beside sa_key_file", "expected one of them");
+        } else if let Some(found) = known {
+            self.warning(offset, found, OPENS_NOTHING);
         }
     }
 

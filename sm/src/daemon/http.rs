@@ -64,7 +64,7 @@ fn conf(config: &Config) -> SmConf {
         has_m_key: sm.m_key != 0 || per_port,
         m_key_per_port: per_port,
         has_own_sm_key: sm.sm_key != 1,
-        has_own_sa_key: sm.sa_key.unwrap_or(sm.sm_key) != 1,
+        has_own_sa_key: sm.names_sa_key(),
     }
 }
 

@@ -121,6 +121,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     let clock = Clock::start();
     let mut core_config =
         settings::core_config(&options.config, options.accept_credit_loops, None)?;
+    let sa_config = settings::sa_config(&options.config)?;
     let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
     let findings = DaemonFindings::new();
     let (inbox, events) = mpsc::channel(INBOX);
@@ -153,7 +154,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     )
     .with_context(|| format!("cannot attach to {}", options.fabric))?;
     let sa_handle = sa_setup.start(
-        settings::sa_config(&options.config),
+        sa_config,
         line.sa(),
         sa::Surroundings {
             remembered: kept.sa,

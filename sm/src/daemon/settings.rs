@@ -190,7 +190,7 @@ fn checksums(config: &Config) -> String {
     config.lids.reassign = false;
     // A checksum in the store must tell nothing about keys.
     (config.sm.m_key, config.sm.sm_key, config.sm.sa_key) = (0, 0, None);
-    config.sm.m_key_secret_file = None;
+    (config.sm.m_key_secret_file, config.sm.sa_key_file) = (None, None);
     (config.sm.m_key_table_file, config.sm.m_key_neighbors_file) = (None, None);
     config.congestion.keys.cc_key = 0;
     let routing = &config.routing;
@@ -340,17 +340,26 @@ pub(super) fn shared_store(config: &Config) -> anyhow::Result<Option<EtcdOptions
     }))
 }
 
-/// The SA's settings by `config`.
-pub(super) fn sa_config(config: &Config) -> sa::SaConfig {
-    sa::SaConfig {
-        sm_key: config.sm.sa_key.unwrap_or(config.sm.sm_key),
+/// The SA's settings by `config`. Reads the file with its key.
+///
+/// # Errors
+/// That file cannot be used.
+pub(super) fn sa_config(config: &Config) -> Result<sa::SaConfig, ConfigError> {
+    let key = config.sm.own_sa_key()?;
+    if key.is_none() {
+        tracing::info!(
+            "the SA has no key of its own (sm.sa_key_file), and trusts no request: none sees keys"
+        );
+    }
+    Ok(sa::SaConfig {
+        sm_key: key.unwrap_or(0),
         lists_vports: config.sa.virtual_port_records,
         groups: GroupRules {
             validate_joins: config.sa.validate_joins,
             validate_ipoib: config.sa.validate_ipoib,
             consolidate_ipv6_snm: config.sa.consolidate_ipv6_snm,
         },
-    }
+    })
 }
 
 /// The values for PortInfo. Reads the files with keys.

@@ -1,17 +1,23 @@
-//! Writes the configuration and the store.
+//! Writes the configuration, the key of the SA, and the store.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use super::Migration;
-use crate::config::{ConfigError, ConfigFinding};
+use crate::config::{ConfigError, ConfigFinding, KNOWN_KEY, SA_KEY_FILE};
 use crate::daemon::{ImportError, Imported, import};
 
 /// Access to a configuration without keys, and to one with keys.
 const READABLE: u32 = 0o644;
 const SECRET: u32 = 0o640;
+
+/// Access to the key of the SA.
+const OWNERS: u32 = 0o600;
+
+/// Random numbers of the system.
+const RANDOM: &str = "/dev/urandom";
 
 /// Where the results go.
 #[derive(Clone, Debug)]
@@ -52,7 +58,14 @@ pub enum WriteError {
         #[source]
         source: ImportError,
     },
-    /// The configuration cannot be written.
+    /// There is no random number for the key of the SA.
+    #[error("no key of the SA is made, and nothing written: cannot read {RANDOM}")]
+    Random {
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A file cannot be written.
     #[error("cannot write {}", path.display())]
     Write {
         /// The file.
@@ -83,6 +96,10 @@ impl Migration {
     pub fn write(&self, to: &Outputs) -> Result<Imported, WriteError> {
         let text = self.checked(to)?;
         let draft = Draft::write(&to.config, text.as_bytes(), self.mode())?;
+        let key = match self.new_sa_key(to) {
+            Some(path) => Some(Draft::write(&path, sa_key_text()?.as_bytes(), OWNERS)?),
+            None => None,
+        };
         let imported = import(&to.state_dir, &self.claims, self.registrations.clone());
         // A store that was only opened has files of this process, too.
         own_files(&to.state_dir).map_err(|source| WriteError::Write {
@@ -93,8 +110,20 @@ impl Migration {
             dir: to.state_dir.clone(),
             source,
         })?;
+        if let Some(key) = key {
+            key.own_like(&to.state_dir)?;
+            key.publish()?;
+        }
         draft.publish()?;
         Ok(imported)
+    }
+
+    /// Where the key of the SA is made: beside the configuration, unless that has a key or says that
+    /// the SA trusts no request, or such a file is there.
+    pub(super) fn new_sa_key(&self, to: &Outputs) -> Option<PathBuf> {
+        let path = to.config.with_file_name(SA_KEY_FILE);
+        let is_wanted = self.config.sm.sa_key.is_none() && fs::symlink_metadata(&path).is_err();
+        is_wanted.then_some(path)
     }
 
     /// The text of the configuration, if it may be written.
@@ -159,6 +188,17 @@ impl Draft {
         Ok(this)
     }
 
+    /// Gives the file the owner of `folder`, the daemon's user where that is the state folder.
+    fn own_like(&self, folder: &Path) -> Result<(), WriteError> {
+        let owned = fs::metadata(folder).and_then(|owner| {
+            chown(&self.draft, Some(owner.uid()), Some(owner.gid())).or_else(ignore_denial)
+        });
+        owned.map_err(|source| WriteError::Write {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
     /// Gives the file its name, unless there is one of that name.
     fn publish(self) -> Result<(), WriteError> {
         let written = fs::hard_link(&self.draft, &self.path)
@@ -179,6 +219,23 @@ impl Drop for Draft {
     fn drop(&mut self) {
         // What could not be written is not there to be removed.
         let _ = fs::remove_file(&self.draft);
+    }
+}
+
+/// A new key of the SA, as its file has it.
+///
+/// # Errors
+/// The system gives no random numbers.
+fn sa_key_text() -> Result<String, WriteError> {
+    let mut random = File::open(RANDOM).map_err(|source| WriteError::Random { source })?;
+    loop {
+        let mut bytes = [0; 8];
+        let read = random.read_exact(&mut bytes);
+        read.map_err(|source| WriteError::Random { source })?;
+        let key = u64::from_be_bytes(bytes);
+        if key > KNOWN_KEY {
+            return Ok(format!("{key:#018x}\n"));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::{Migration, Outputs};
-use crate::config::{ConfigSeverity, KeyGroup};
+use crate::config::{ConfigSeverity, KeyGroup, SA_KEY_FILE};
 use crate::daemon::Imported;
 
 /// The files that were read and what is in them, then everything that is not taken as it is.
@@ -54,6 +54,9 @@ impl Migration {
         for line in text.lines() {
             let _ = writeln!(out, "    {line}");
         }
+        if let Some(key) = self.new_sa_key(to) {
+            let _ = writeln!(out, "would make the key of the SA in {}", key.display());
+        }
         let _ = writeln!(
             out,
             "would make the store in {}: {}",
@@ -70,6 +73,13 @@ impl Migration {
             "wrote {config}\nmade the store in {state}: {}\n",
             self.records()
         );
+        if self.config.sm.sa_key.is_none() {
+            let _ = writeln!(
+                out,
+                "the SA trusts requests that show the key in {}, and no other: give it to hosts that ask with saquery --smkey",
+                to.config.with_file_name(SA_KEY_FILE).display()
+            );
+        }
         if imported.left_out > 0 {
             let _ = writeln!(
                 out,

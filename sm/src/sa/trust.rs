@@ -1,6 +1,8 @@
-//! Trust in requesters: which keys and records they see.
+//! Trust in requesters: which keys and records they see, and what of other hosts they change.
 
 use rsm_mad::wire::attr::PortInfo;
+
+use crate::config::KNOWN_KEY;
 
 /// The trust in a requester, by the SM_Key of its request (IBA 15.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,12 +14,15 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// The trust that `shown` gives if `sm_key` is the right key; `None` for a wrong key, whose
-    /// request is discarded. If `sm_key` is 0, no requester is trusted.
-    pub fn of(shown: u64, sm_key: u64) -> Option<Trust> {
-        match shown {
-            0 => Some(Trust::Untrusted),
-            key if key == sm_key => Some(Trust::Trusted),
+    /// The trust that `shown` gives if `sa_key` is the SA's key, or 0 where it has none; `None` for
+    /// a wrong key, whose request is discarded.
+    ///
+    /// The key that everybody knows opens nothing, and closes nothing: tools of OpenSM's sites show
+    /// it unasked. Where the SA has no key there is none to find out, and no request is discarded.
+    pub fn of(shown: u64, sa_key: u64) -> Option<Trust> {
+        match (shown, sa_key) {
+            (0 | KNOWN_KEY, _) | (_, 0) => Some(Trust::Untrusted),
+            (shown, own) if shown == own => Some(Trust::Trusted),
             _ => None,
         }
     }
@@ -45,8 +50,21 @@ mod tests {
         assert_eq!(Trust::of(0, 7), Some(Trust::Untrusted));
         assert_eq!(Trust::of(7, 7), Some(Trust::Trusted));
         assert_eq!(Trust::of(8, 7), None);
-        assert_eq!(Trust::of(0, 0), Some(Trust::Untrusted));
-        assert_eq!(Trust::of(1, 0), None);
+    }
+
+    #[test]
+    fn a_key_that_everybody_knows_opens_and_closes_nothing() {
+        for own in [0, 1, 7] {
+            assert_eq!(Trust::of(0, own), Some(Trust::Untrusted));
+            assert_eq!(Trust::of(1, own), Some(Trust::Untrusted));
+        }
+    }
+
+    #[test]
+    fn without_an_own_key_every_request_is_untrusted() {
+        for shown in [0, 1, 7, u64::MAX] {
+            assert_eq!(Trust::of(shown, 0), Some(Trust::Untrusted));
+        }
     }
 
     #[test]

@@ -14,15 +14,13 @@ use rsm_tests::answering::Host;
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::clock::wait_for_every;
 use rsm_tests::managed::Managed;
+use rsm_tests::sa_key::SA_KEY;
 
 /// 20 switches, 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
 /// The broadcast group of IP over InfiniBand in the default partition.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
-
-/// rsm's default.
-const SM_KEY: u64 = 1;
 
 /// Longer than rsm delays and takes to write new registrations.
 const WRITTEN: Duration = Duration::from_secs(2);
@@ -98,7 +96,7 @@ impl World {
 
     /// All records of a kind, as a trusted requester sees them.
     fn all<R: Record>(&mut self) -> Vec<R> {
-        let question = (Method::GET_TABLE, ComponentMask::NONE, SM_KEY);
+        let question = (Method::GET_TABLE, ComponentMask::NONE, SA_KEY);
         let answer = self.host(1).try_ask(LIMIT, question, &R::default());
         answer.expect("there is an answer").records()
     }

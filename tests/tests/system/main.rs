@@ -21,6 +21,7 @@ mod managed_names;
 mod managed_pause;
 mod managed_questions;
 mod managed_refused_join;
+mod managed_sa_key;
 mod managed_slow;
 mod managed_ufm;
 mod managed_ufm_tls;

@@ -12,12 +12,10 @@ use rsm_tests::answering::Host;
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::clock::wait_for_every;
 use rsm_tests::managed::Managed;
+use rsm_tests::sa_key::SA_KEY;
 
 /// 20 switches, 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
-
-/// rsm's default.
-const SM_KEY: u64 = 1;
 
 /// Longer than rsm delays and takes to write new registrations.
 const WRITTEN: Duration = Duration::from_secs(2);
@@ -81,7 +79,7 @@ fn wait_report(host: &mut Host, trap: Trap, about: Option<Gid>) -> SaNotice {
 
 /// All subscriptions, as a trusted requester sees them.
 fn subscriptions(host: &mut Host) -> Vec<InformInfoRecord> {
-    let question = (Method::GET_TABLE, ALL, SM_KEY);
+    let question = (Method::GET_TABLE, ALL, SA_KEY);
     let answer = host.try_ask(LIMIT, question, &InformInfoRecord::default());
     answer.expect("there is an answer").records()
 }

@@ -110,6 +110,9 @@ fn ports(sim: &mut Sim) -> Fabric {
     ports
 }
 
+/// OpenSM's `sa_key`, which everybody knows.
+const OPENSM_KEY: &str = "1";
+
 /// The fabric, and the files of its OpenSM below `root`.
 struct Site {
     hosted: Hosted,
@@ -152,7 +155,7 @@ impl Site {
         fs::write(&conf, CONF.replace("/etc/opensm", here.to_str().unwrap())).unwrap();
         let opensm = OpenSm::run(client, &["-F", conf.to_str().unwrap()], LIMIT).unwrap();
         assert!(self.hosted.wait_quiet(QUIET, LIMIT).unwrap());
-        let records = records(self);
+        let records = records(self, OPENSM_KEY);
         let made = opensm.directory().to_owned();
         opensm.stop().unwrap();
         let cache = self.root.join("var/cache/opensm");
@@ -236,15 +239,15 @@ fn queried(site: &Site) -> Vec<String> {
 }
 
 /// The records of the SA about ports and their tables, as saquery prints them, but for values that
-/// managers need not agree about.
-fn records(site: &Site) -> BTreeSet<String> {
+/// managers need not agree about. `key` is the one that the SA trusts.
+fn records(site: &Site, key: &str) -> BTreeSet<String> {
     let ports = site.ports();
     let of_switches = ports.iter().filter(|((_, port), _)| *port == PortNum::ZERO);
     let switches: BTreeSet<String> = of_switches.map(|(_, port)| port.lid.to_string()).collect();
     let mut records = BTreeSet::new();
     for query in ["PIR", "PKTR", "SL2VL", "VLAR"] {
         let saquery = site.hosted.client("saquery").unwrap();
-        let finished = saquery.args(["--smkey", "1", query]).run(LIMIT).unwrap();
+        let finished = saquery.args(["--smkey", key, query]).run(LIMIT).unwrap();
         let output = finished.success().unwrap().stdout;
         let before = records.len();
         let lines: Vec<&str> = output.lines().map(str::trim_end).collect();
@@ -342,10 +345,11 @@ fn after_a_migration_nothing_is_set_that_was_right() {
     let (_, journal) = site.rsm(&config);
     assert_eq!(journal.len(), 0);
     // The SA has the same records.
+    let key = fs::read_to_string(config.with_file_name("sa.key")).unwrap();
     let rsm = site.hosted.client(binaries::rsm()).unwrap();
     let config = config.to_str().unwrap();
     let rsm = Rsm::run(rsm, &state, &["--config", config], LIMIT).unwrap();
-    assert_same(&records_before, &records(&site));
+    assert_same(&records_before, &records(&site, key.trim()));
     rsm.stop().unwrap().success().unwrap();
 }
 

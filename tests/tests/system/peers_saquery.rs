@@ -12,6 +12,7 @@ use rsm_tests::ibsim::Ibsim;
 use rsm_tests::parse::saquery::{self, Record};
 use rsm_tests::peer::require_peers;
 use rsm_tests::process::Finished;
+use rsm_tests::sa_key;
 use rsm_tests::served::Served;
 use rsm_tests::sm::Rsm;
 use rsm_tests::{binaries, fabrics};
@@ -19,9 +20,6 @@ use serde_json::Value;
 
 /// 6 switches, 8 hosts with a port each, 16 links.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
-
-/// rsm's default SM_Key.
-const SM_KEY: &str = "1";
 
 /// rsm, and saquery at another host.
 struct Subnet<'a> {
@@ -98,7 +96,8 @@ impl<'a> Subnet<'a> {
 
     /// The records that saquery gets.
     fn told(&self, arguments: &[&str]) -> Vec<Record> {
-        let trusted = ["--smkey", SM_KEY];
+        let key = sa_key::text();
+        let trusted = ["--smkey", &key];
         let finished = (self.diagnose)(&[&trusted[..], arguments].concat());
         let output = finished.success().unwrap().stdout;
         saquery::parse(&output).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
@@ -396,7 +395,9 @@ fn on_ibsim_single_records_match_rsmctl() {
     let ibsim = Ibsim::start(&net).unwrap();
     let hosts = ibsim.hosts();
     let state = ibsim.directory().join("state");
-    let rsm = Rsm::start(&ibsim, None, hosts[0], &state, LIMIT).unwrap();
+    let config = sa_key::configuration(&ibsim.directory().join("conf"));
+    let arguments = ["--config", config.to_str().unwrap()];
+    let rsm = Rsm::start_with(&ibsim, None, hosts[0], &state, &arguments, LIMIT).unwrap();
     let diagnose = |arguments: &[&str]| ibsim.diagnose(hosts[1], "saquery", arguments).unwrap();
     Subnet::new(&rsm, &diagnose, false).agrees();
     rsm.stop().unwrap().success().unwrap();
@@ -411,7 +412,9 @@ fn on_the_simulator_whole_tables_match_rsmctl() {
     let served = Served::start(FABRIC).unwrap();
     let state: &Path = &served.directory().join("state");
     let rsm = served.client("", binaries::rsm()).unwrap();
-    let rsm = Rsm::run(rsm, state, &[], LIMIT).unwrap();
+    let config = sa_key::configuration(&served.directory().join("conf"));
+    let arguments = ["--config", config.to_str().unwrap()];
+    let rsm = Rsm::run(rsm, state, &arguments, LIMIT).unwrap();
     let diagnose = |arguments: &[&str]| {
         let host = "host-002 mlx5_0";
         served.diagnose(host, "saquery", arguments).unwrap()

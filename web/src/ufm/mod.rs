@@ -54,7 +54,7 @@ pub struct SmConf {
     pub m_key_per_port: bool,
     /// Whether the SM_Key is another than 1.
     pub has_own_sm_key: bool,
-    /// Whether the SA's key is another than 1.
+    /// Whether the SA has a key; otherwise it trusts no request.
     pub has_own_sa_key: bool,
 }
 

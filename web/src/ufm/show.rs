@@ -34,7 +34,7 @@ pub(super) fn conf(conf: &SmConf) -> Value {
         "m_key": key(conf.has_m_key, 0),
         "m_key_per_port": conf.m_key_per_port,
         "sm_key": key(conf.has_own_sm_key, 1),
-        "sa_key": key(conf.has_own_sa_key, 1),
+        "sa_key": key(conf.has_own_sa_key, 0),
     })
 }
 

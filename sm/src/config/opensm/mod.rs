@@ -24,6 +24,7 @@ use self::keys::{Fate, Missing, is_idle, others};
 use self::value::{IsThere, Taken, take};
 use super::field::ConfigKey;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
+use super::sa_key_file::OPENS_NOTHING;
 use super::schema::fields;
 use super::suggest::nearest;
 use super::{Config, Enforcement, KeyOrigins};
@@ -77,6 +78,7 @@ pub(crate) fn read(file: &Path, text: &str, is_there: &dyn Fn(&Path) -> bool) ->
         line: 0,
         unenforced: None,
         of_qos: Vec::new(),
+        sa_key_at: None,
     };
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
@@ -173,6 +175,8 @@ struct Reader<'a> {
     unenforced: Option<String>,
     /// The keys that have an effect only with `qos TRUE`: place in `outcomes`, offset and text.
     of_qos: Vec<(usize, usize, String)>,
+    /// The byte offset of the SA's key.
+    sa_key_at: Option<usize>,
 }
 
 impl Reader<'_> {
@@ -195,6 +199,9 @@ impl Reader<'_> {
     fn taken(&mut self, entry: &Entry<'_>, (field, convert): (&ConfigKey, Convert), taken: Taken) {
         let place = self.place();
         self.origins.set(field.section, field.key, place.clone());
+        if convert == Convert::SaKey {
+            self.sa_key_at = Some(entry.value_at);
+        }
         if convert == Convert::Engines && !self.config.routing.fallback_engines.is_empty() {
             self.origins.set("routing", "fallback_engines", place);
         }
@@ -367,6 +374,12 @@ impl Reader<'_> {
             self.origins.set("partitions", "enforcement", place);
         }
         self.default_files();
+        if let (Some(found), Some(at)) = (self.config.sm.known_sa_key(), self.sa_key_at) {
+            // The key of the managers may come after it.
+            self.config.sm.sa_key = None;
+            let expected = OPENS_NOTHING.to_owned();
+            self.say(at, ConfigSeverity::Warning, found.to_owned(), expected);
+        }
         let obeyed = self.outcomes.iter_mut();
         let obeyed = obeyed.filter(|outcome| outcome.group == KeyGroup::Obeyed);
         for (outcome, note) in obeyed.zip(std::mem::take(&mut self.taken).finish()) {

@@ -1,6 +1,6 @@
 //! `docs/opensm-keys.md`, made from the tables of keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -123,4 +123,75 @@ fn the_page_has_every_key_with_its_group() {
         found == text,
         "docs/opensm-keys.md is old: run this test with RSM_UPDATE_GOLDEN=1"
     );
+}
+
+/// The words of a key, without those that say that it is a manager's.
+fn words(key: &str) -> BTreeSet<&str> {
+    let words = key.split('_');
+    words
+        .filter(|word| !["sm", "opensm"].contains(word))
+        .collect()
+}
+
+#[test]
+fn a_key_whose_function_is_a_key_of_rsm_names_that_key() {
+    for (key, (_, text)) in tables().into_iter().flatten() {
+        if obeyed().contains_key(key) {
+            continue;
+        }
+        let same = fields()
+            .iter()
+            .filter(|field| words(field.key) == words(key));
+        for field in same {
+            let ours = format!("{}.{}", field.section, field.key);
+            assert!(text.contains(&ours), "`{key}` does not name {ours}: {text}");
+        }
+    }
+}
+
+#[test]
+fn keys_of_rsm_that_the_tables_name_are_there() {
+    let sections: BTreeSet<&str> = fields().iter().map(|field| field.section).collect();
+    for (key, (_, text)) in tables().into_iter().flatten() {
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "._".contains(c)));
+        let named = words.filter_map(|word| word.trim_end_matches('.').split_once('.'));
+        for (section, ours) in named.filter(|(section, _)| sections.contains(section)) {
+            let is_there = fields()
+                .iter()
+                .any(|field| (field.section, field.key) == (section, ours));
+            assert!(
+                is_there,
+                "`{key}` names {section}.{ours}, which is no key of rsm"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_pages_for_operators_give_keys_the_groups_of_the_tables() {
+    let groups: BTreeMap<&str, String> = tables()
+        .into_iter()
+        .flatten()
+        .map(|(key, (group, _))| (key, group.to_string()))
+        .collect();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/migrating-from-opensm.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    let mut checked = 0;
+    for line in text.lines().filter(|line| line.starts_with("| `")) {
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        let said = columns[2];
+        if !KeyGroup::ALL.iter().any(|group| group.to_string() == said) {
+            continue;
+        }
+        let quoted = columns[1].split('`').skip(1).step_by(2);
+        for key in quoted.filter_map(|quoted| quoted.split_whitespace().next()) {
+            // A value may have another group than its key.
+            let is_value = columns[1].contains(&format!("`{key} "));
+            if let Some(group) = groups.get(key).filter(|_| !is_value) {
+                assert_eq!(group, said, "{key}: {line}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 20, "{checked} keys");
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use rsm_mad::wire::attr::SlToVlMapping;
 use rsm_routing::engine::EngineKind;
 
-use super::super::Config;
 use super::super::congestion_values::with_level;
 use super::super::field::{ConfigKey, Given, Kind};
+use super::super::{Config, KNOWN_KEY};
 use super::UNSET;
 use super::engine::{self, Choice};
 use super::keys::Missing;
@@ -46,6 +46,8 @@ pub(in super::super) enum Convert {
     PathIfThere(&'static str),
     /// A list of engines, of which the first that rsm has an engine for is taken.
     Engines,
+    /// A number that only managers of the subnet know; with 1, OpenSM's default, none is set.
+    SaKey,
     /// A word that means the same here.
     Text,
     /// The VLs of service levels; where there are fewer, VL 0 follows.
@@ -132,6 +134,13 @@ pub(super) fn take(
         sweep.timeout_floor_ms = sweep.timeout_floor_ms.min(sweep.timeout_initial_ms);
         sweep.timeout_ceiling_ms = sweep.timeout_ceiling_ms.max(sweep.timeout_initial_ms);
     }
+    if convert == Convert::SaKey && config.sm.sa_key == Some(KNOWN_KEY) {
+        config.sm.sa_key = None;
+        return Taken::Lost(Missing {
+            lost: "everybody knows this key, and the SA trusts no request that shows it",
+            instead: "give saquery --smkey the key in sa.key, which rsm migrate and the package make",
+        });
+    }
     Taken::Set { note: None }
 }
 
@@ -146,7 +155,7 @@ fn given<'a>(
 ) -> Result<Option<Given<'a>>, Option<&'static str>> {
     let read = || number(value).ok_or(None::<&'static str>);
     Ok(Some(match convert {
-        Convert::Number => Given::Number(read()?),
+        Convert::Number | Convert::SaKey => Given::Number(read()?),
         Convert::NumberUnless(default)
         | Convert::TimeoutUnless(default)
         | Convert::WindowUnless(default) => match read()? {

@@ -13,10 +13,10 @@ const QUIET: &[&str] = &["ignore", "report"];
 pub(super) const TOPICS: &[Topic] = &[
     Topic::NotAvailable(
         Missing {
-            lost: "rsm takes no settings of adaptive routing from this file, has it off unless routing.adaptive turns it on, has \
-                   no hash-based forwarding, and turns off what another manager left on",
-            instead: "set routing.adaptive and routing.adaptive_devices where jobs need adaptive routing, or sm.takeover to trust \
-                      what the other manager left",
+            lost: "this key turns no adaptive routing on: rsm routes statically unless routing.adaptive says otherwise, never by \
+                   hashes, and turns off what another manager left on",
+            instead: "set routing.adaptive to on or fast-recovery, with routing.adaptive_devices and routing.adaptive_sls, and see \
+                      sm.takeover; or keep NVIDIA's manager where jobs need adaptive routing",
         },
         Keys {
             asking: &[
