@@ -375,7 +375,7 @@ fn giving_all_lids_anew_is_warned_of_where_the_file_is_checked() {
     assert_eq!(finding.severity, ConfigSeverity::Warning);
     let text = finding.to_string();
     assert!(
-        text.starts_with("rsm.toml:2:1: warning: all LIDs are given anew: "),
+        text.starts_with("rsm.toml:2:12: warning: all LIDs are given anew: "),
         "{text}"
     );
     assert_eq!(parse("[lids]\nreassign = false\n").unwrap().findings, []);

@@ -10,7 +10,7 @@ use rsm_mad::Time;
 use rsm_mad::ids::Gid;
 
 use super::directory::Directory;
-use super::mcast::{JoinRefusal, described};
+use super::mcast::{JoinRefusal, described, is_broadcast};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// How long a refusal counts after the last request: hosts repeat the join of a broadcast group at
@@ -141,9 +141,12 @@ fn finding(directory: &Directory, port: Guid, mgid: Gid, why: &JoinRefusal) -> O
     let fabric = &directory.fabric;
     let node = fabric.node(end.at.node).name();
     let group = described(mgid, why.p_key(), &directory.plan.policy.partitions);
+    let loss = match is_broadcast(mgid) {
+        true => "it has no IP over InfiniBand there",
+        false => "it gets no packets of that group",
+    };
     let text = format!(
-        "{node} port {}: its join of {group} is refused: {why}; it gets no packets of that group, so IP over InfiniBand stays \
-         down there if the group is its broadcast group; {}",
+        "{node} port {}: its join of {group} is refused: {why}; {loss}; {}",
         end.at.port,
         why.remedy()
     );

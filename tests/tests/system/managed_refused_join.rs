@@ -73,7 +73,7 @@ fn refused_join_of_a_slow_host_is_foreseen_and_then_a_finding_an_event_and_a_lin
         lines.any(|line| {
             line.contains("join-refused")
                 && line.contains("(partition `Default`, 0x7fff)")
-                && line.contains("400 Gb/s (code 21)")
+                && line.contains("200 Gb/s (code 17)")
                 && line.contains("1200 Gb/s (code 24)")
         })
     };
@@ -81,7 +81,7 @@ fn refused_join_of_a_slow_host_is_foreseen_and_then_a_finding_an_event_and_a_lin
     wait_for(&["events"], &|text| text.contains("join-refused"));
     let log = rsm.stderr_so_far();
     assert!(
-        log.contains("is refused: the rate of its link is 400 Gb/s"),
+        log.contains("is refused: the rate of its link is 200 Gb/s"),
         "{log}"
     );
 

@@ -161,6 +161,27 @@ fn calls_of_ib_kubernetes_are_answered_as_it_expects() {
     assert_eq!(all.get("0x5"), None, "it went with its last member: {all}");
 }
 
+/// Clients of UFM know no confirmation: the change is made, and the logs have what it did.
+#[test]
+fn ports_that_a_deletion_cuts_off_are_counted_in_the_audit_log() {
+    let ufm = Ufm::start("");
+    let hosts = json!({"pkey": "0x9", "hosts_names": "host-002,host-003,host-004"});
+    ufm.change("POST", "/ufmRest/resources/pkeys/hosts", &hosts);
+    ufm.change("DELETE", "/ufmRest/resources/pkeys/0x9", &Value::Null);
+    let audit = ufm.site.directory().join("state/audit.jsonl");
+    let is_there = wait_for_every(POLL, LIMIT, || {
+        let text = std::fs::read_to_string(&audit).unwrap_or_default();
+        let mut lines = text.lines();
+        let counted = |line: &str| {
+            line.contains("DELETE /ufmRest/resources/pkeys/0x9")
+                && line.contains("ports cut off: 3, of these from every host: 0")
+        };
+        lines.any(counted).then_some(())
+    });
+    let text = std::fs::read_to_string(&audit).unwrap_or_default();
+    assert!(is_there.is_some(), "{text}");
+}
+
 #[test]
 fn calls_of_infra_controller_are_answered_as_it_expects() {
     let ufm = Ufm::start("");

@@ -37,7 +37,7 @@ use self::mlid::Mlids;
 use self::presence::Gone;
 pub(in crate::sa) use self::presence::Unexamined;
 pub(in crate::sa) use self::realize::is_meaningful;
-pub use self::refusal::{JoinRefusal, described};
+pub use self::refusal::{JoinRefusal, described, is_broadcast};
 pub use self::saved::{SavedGroup, SavedMember};
 pub use self::view::{Cursor, GroupsView, McMemberAccess};
 use super::partitions::can_talk;

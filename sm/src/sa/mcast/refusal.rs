@@ -134,12 +134,18 @@ pub fn described(mgid: Gid, p_key: Option<PKey>, partitions: &Partitions) -> Str
     });
     let partition = partition.map_or_else(String::new, |partition| format!(" ({partition})"));
     match mgid::ip_partition(mgid) {
-        Some(_) if mgid::broadcast_of(mgid).is_none() => {
+        Some(_) if is_broadcast(mgid) => {
             format!("the broadcast group of IP over InfiniBand {mgid}{partition}")
         }
         Some(_) => format!("the IP multicast group {mgid}{partition}"),
         None => format!("the multicast group {mgid}{partition}"),
     }
+}
+
+/// Whether a group is the broadcast group of a partition, without which a host has no IP over
+/// InfiniBand there (RFC 4391, 5).
+pub fn is_broadcast(mgid: Gid) -> bool {
+    mgid::ip_partition(mgid).is_some() && mgid::broadcast_of(mgid).is_none()
 }
 
 impl GroupRegistry {

@@ -297,7 +297,7 @@ async fn delete(arguments: DeleteArguments, session: &Session) -> Result<Report,
     let mut client = session.partitions();
     let answer = confirm::accepted(session, arguments.confirmation, async |accept_cut_off| {
         request.accept_cut_off = accept_cut_off;
-        client.delete_partition(request.clone()).await
+        client.delete_partition(request).await
     });
     let answer = answer.await?;
     Ok(Report::new(p_key, answer.changed, answer.cut_off))
