@@ -13,8 +13,7 @@ const QUIET: &[&str] = &["ignore", "report"];
 pub(super) const TOPICS: &[Topic] = &[
     Topic::NotAvailable(
         Missing {
-            lost: "this key turns no adaptive routing on: rsm routes statically unless routing.adaptive says otherwise, never by \
-                   hashes, and turns off what another manager left on",
+            lost: "rsm routes adaptively by routing.adaptive alone, never by hashes, and turns off what another manager left on",
             instead: "set routing.adaptive to on or fast-recovery, with routing.adaptive_devices and routing.adaptive_sls, and see \
                       sm.takeover; or keep NVIDIA's manager where jobs need adaptive routing",
         },
@@ -27,7 +26,6 @@ pub(super) const TOPICS: &[Topic] = &[
                 ("shield_mode", &["0", "3"]),
             ],
             tuning: &[
-                "ar_sl_mask",
                 "ar_transport_mask",
                 "ar_tree_asymmetric_flow_threshold",
                 "ar_tree_asymmetric_flow_threshold_limit",
@@ -47,6 +45,10 @@ pub(super) const TOPICS: &[Topic] = &[
             ],
         },
     ),
+    Topic::NotNeeded {
+        why: "routing.adaptive_sls has the service levels of the packets that routing.adaptive routes",
+        keys: &["ar_sl_mask"],
+    },
     Topic::NotNeeded {
         why: "rsm gives aggregation nodes the LMC of all ports",
         keys: &["prism_an_lmc"],
