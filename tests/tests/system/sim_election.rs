@@ -158,14 +158,9 @@ fn the_finding_of_a_manager_with_another_sm_key_names_it_and_its_cable() {
     world.foreign_mut(stranger).sm_key = 0x12;
     world.run_for(LIMIT);
     let guid = world.foreign(stranger).guid;
-    let (switch, port) = world.sim.peer(guid, PortNum(1)).expect("it is cabled");
-    let name = world.manager().core().snapshot(world.now());
-    let switch = name
-        .fabric
-        .node(switch)
-        .expect("it is known")
-        .description
-        .clone();
+    let peer = world.sim.peer(guid, PortNum(1)).expect("it is there");
+    let (switch, port) = peer.expect("it is cabled");
+    let switch = world.manager().core().inventory().name(switch);
     let text = finding(&world, FindingKind::ManagerNotAllowed)
         .unwrap()
         .text;
