@@ -81,7 +81,7 @@ pub struct SaRequest<'a> {
 /// Configuration of the SA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SaConfig {
-    /// The SM_Key that trusted requesters show; 0: no requester is trusted.
+    /// The SM_Key that trusted requesters show, the SA's own; 0: no requester is trusted.
     pub sm_key: u64,
     /// Whether records of virtual ports are part of tables that name no port.
     pub lists_vports: bool,
@@ -255,6 +255,12 @@ impl Sa {
             // was saved.
             self.multicast.remember_nothing();
         }
+        // Where the SA has no key any more, no subscriber has shown it.
+        let trusts = self.config.sm_key != 0;
+        let subscriptions = subscriptions.into_iter().map(|mut saved| {
+            saved.trusted &= trusts;
+            saved
+        });
         // Each of them counts as gone until it is examined.
         self.unexamined.add_all();
         let until = now + RESTORED_FOR;

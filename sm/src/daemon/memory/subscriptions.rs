@@ -17,6 +17,12 @@ const KEY_LEN: usize = 10;
 const GRH_LEN: usize = 23;
 const VALUE_LEN: usize = InformInfo::LEN + 16 + 1 + 15 + GRH_LEN;
 
+/// The flags of a value. Bit 0 meant trust in earlier versions, for an SM_Key that every host may
+/// have known: it is read and means nothing.
+const HAS_GRH: u8 = 1 << 1;
+const TRUSTED: u8 = 1 << 2;
+const FLAGS_END: u8 = 1 << 3;
+
 /// The stored subscriptions. Logs and skips invalid records.
 pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedSubscription> {
     table::read(persisted, SUBSCRIPTIONS, decode)
@@ -49,7 +55,14 @@ fn encode(saved: &SavedSubscription) -> (Vec<u8>, Vec<u8>) {
     let address = &saved.address;
     let mut value = saved.info.as_bytes().to_vec();
     value.extend(saved.gid.0.to_be_bytes());
-    value.push(u8::from(saved.trusted) | u8::from(address.grh.is_some()) << 1);
+    let mut flags = 0;
+    if address.grh.is_some() {
+        flags |= HAS_GRH;
+    }
+    if saved.trusted {
+        flags |= TRUSTED;
+    }
+    value.push(flags);
     value.extend(address.lid.0.to_be_bytes());
     value.extend(address.qpn.to_be_bytes());
     value.extend(address.qkey.to_be_bytes());
@@ -95,16 +108,16 @@ fn decode(key: &[u8], value: &[u8]) -> Option<SavedSubscription> {
         sl,
         pkey_index: u16::from_be_bytes(*pkey_index),
         path_bits,
-        grh: (flags & 2 != 0).then_some(grh),
+        grh: (flags & HAS_GRH != 0).then_some(grh),
     };
     // Valid subscriptions only: no request can bring other values.
-    let is_sound = flags < 4 && sl < 16 && path_bits < 128 && grh.flow_label < 1 << 20;
+    let is_sound = flags < FLAGS_END && sl < 16 && path_bits < 128 && grh.flow_label < 1 << 20;
     is_sound.then_some(SavedSubscription {
         port: Guid(u64::from_be_bytes(*port)),
         number: u16::from_be_bytes(number.try_into().ok()?),
         gid: Gid(u128::from_be_bytes(*gid)),
         address,
-        trusted: flags & 1 != 0,
+        trusted: flags & TRUSTED != 0,
         info: *InformInfo::from_prefix(info)?,
     })
 }
@@ -173,6 +186,17 @@ mod tests {
         );
         persisted.apply(&written(&persisted, some()[..1].to_vec()));
         assert_eq!(remembered(&persisted), some()[..1]);
+    }
+
+    #[test]
+    fn trust_of_earlier_versions_does_not_come_back() {
+        let (key, mut value) = encode(&some()[1]);
+        assert!(decode(&key, &value).is_some_and(|saved| saved.trusted));
+        let flags = InformInfo::LEN + 16;
+        value[flags] = 1 | HAS_GRH;
+        let before = decode(&key, &value).expect("it is kept");
+        assert!(!before.trusted);
+        assert_eq!(before.address, some()[1].address);
     }
 
     #[test]

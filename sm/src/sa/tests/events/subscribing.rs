@@ -222,6 +222,20 @@ fn subscriptions_survive_a_restart() {
     assert!(world.sa.events().is_empty());
 }
 
+#[test]
+fn without_a_key_of_the_sa_no_saved_subscriber_is_trusted() {
+    let mut world = up();
+    let host = world.hosts()[2];
+    send(&mut world, address(host, 1), &all_of(65), SM_KEY).unwrap();
+    let saved: Vec<_> = world.sa.events().view().save().collect();
+    assert!(saved[0].trusted);
+    let mut after = Sa::new(SaConfig::default());
+    assert_eq!(restore(&mut after, saved), 0);
+    let restored: Vec<_> = after.events().view().save().collect();
+    assert_eq!(restored.len(), 1);
+    assert!(!restored[0].trusted);
+}
+
 fn restore(sa: &mut Sa, subscriptions: Vec<SavedSubscription>) -> usize {
     let remembered = SavedSaState {
         subscriptions,
