@@ -77,19 +77,21 @@ const EXPECTED_RULE: &str =
 pub fn parse_rate_limits(file: &Path, text: &str) -> (RateLimits, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut reading = Reading::default();
+    let mut is_blank = true;
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
         let content = line.split('#').next().unwrap_or("");
         let at = offset + content.len() - content.trim_start().len();
         offset += line.len();
         let content = content.trim();
+        is_blank &= content.is_empty();
         if let Err(why) = reading.take(content) {
             let shown: String = content.chars().take(60).collect();
             let shown = format!("`{}`", shown.escape_debug());
             findings.at(text, at, ConfigSeverity::Error, shown, why);
         }
     }
-    if reading.limits == RateLimits::default() {
+    if is_blank {
         let expected = "adapters keep the limits that they hold";
         findings.at(text, 0, ConfigSeverity::Warning, "no limit", expected);
     }

@@ -86,7 +86,11 @@ fn limited_alone(rules: &[Rule], spots: &BTreeMap<u16, Word<'_>>, report: &mut R
         return;
     }
     let mut are_limited: BTreeMap<u16, bool> = BTreeMap::new();
-    for rule in rules {
+    // A limited port of the subnet manager does not count: it offers hosts nothing.
+    let is_counted = |rule: &&Rule| {
+        rule.membership != Membership::Limited || rule.members != PartitionMembers::Own
+    };
+    for rule in rules.iter().filter(is_counted) {
         let is_limited =
             rule.membership == Membership::Limited && rule.members != PartitionMembers::All;
         *are_limited.entry(rule.p_key.base()).or_insert(true) &= is_limited;

@@ -71,7 +71,7 @@ fn a_file_with_every_feature_gives_the_golden_partitions() {
         said,
         [
             "p.conf:16:31: warning: `both`: it counts as full unless partitions.allow_both is set",
-            "p.conf:16:36: warning: all members of `Storage` are limited: limited members talk to full members only, and so \
+            "p.conf:16:37: warning: all members of `Storage` are limited: limited members talk to full members only, and so \
              not to each other: give those that all others talk to, such as servers, `=full`, or all by \
              `defmember=full` before the colon",
             "p.conf:16:59: warning: `limi`: read as `limited`",
@@ -307,6 +307,7 @@ fn limited_members_alone_are_warned_of_at_their_definition() {
         "st=0x10, defmember=full : 0x10;",
         "st=0x10 : ;",
         "st=0x10 : ALL;",
+        "st=0x10 : SELF;",
     ] {
         assert_eq!(warned(talking), [0usize; 0], "{talking}");
     }

@@ -115,9 +115,16 @@ fn sites_are_read_without_errors_and_without_unknown_keys() {
         assert!(unknown.is_empty(), "{name}: {unknown:?}");
         let warnings = read.findings.iter();
         let warnings = warnings.filter(|f| f.severity > super::ConfigSeverity::Note);
-        let lost = read.outcomes.iter();
-        let lost = lost.filter(|key| key.group == KeyGroup::NotAvailable);
-        assert_eq!(warnings.count(), lost.count(), "{name}");
+        let warned: BTreeSet<usize> = warnings.map(|f| f.line).collect();
+        let of = |group| -> BTreeSet<usize> {
+            let keys = read.outcomes.iter().filter(|key| key.group == group);
+            keys.map(|key| key.line).collect()
+        };
+        let lost = of(KeyGroup::NotAvailable);
+        assert!(warned.is_superset(&lost), "{name}");
+        // Of the keys that rsm does not need, those without effect are warned of.
+        let others: BTreeSet<usize> = warned.difference(&lost).copied().collect();
+        assert!(of(KeyGroup::NotNeeded).is_superset(&others), "{name}");
     }
 }
 
