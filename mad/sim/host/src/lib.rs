@@ -10,6 +10,7 @@
 //! * [`protocol`]: the packets between the shim and the server. A connection stands for an open
 //!   device, so that `poll` works on it unchanged, and a process that dies closes its devices.
 //! * [`layer`]: the MAD layer of one port. It has no socket, no thread and no clock.
+//! * [`seen`]: whether the devices that a process sees are simulated.
 //! * [`server`]: ties layers, connections and the simulation together.
 //!
 //! # Like Linux
@@ -28,4 +29,5 @@
 pub mod abi;
 pub mod layer;
 pub mod protocol;
+pub mod seen;
 pub mod server;

@@ -45,6 +45,9 @@ pub const NODE_VARIABLE: &str = "RSM_SIM_NODE";
 /// The name of the environment variable with the number of the only port that the process sees.
 /// Without it, it sees all ports of the node.
 pub const PORT_VARIABLE: &str = "RSM_SIM_PORT";
+/// The name of the environment variable that `rsm sim run` sets: the program rehearses, and is to
+/// leave alone what belongs to a real host. The shim does not read it.
+pub const RUN_VARIABLE: &str = "RSM_SIM_RUN";
 
 /// Every port of the node, in [`Hello::port`].
 pub const ALL_PORTS: u32 = u32::MAX;

@@ -12,9 +12,7 @@ use rsm_mad::wire::attr::{
 use rsm_sim::{Sim, SimError};
 
 use crate::abi::ABI_VERSION;
-
-/// The name of every simulated adapter; a node has one.
-const ADAPTER: &str = "rsm0";
+use crate::seen::{ADAPTER, BOARD_ID};
 
 /// The P_Key of a table that was never written.
 const DEFAULT_P_KEY: PKey = PKey(0xFFFF);
@@ -75,7 +73,7 @@ impl NodeFacts {
             ("fw_ver", "1.0.0".to_owned()),
             ("hw_rev", format!("{:x}", info.revision())),
             ("hca_type", "simulated".to_owned()),
-            ("board_id", "RSM_SIM".to_owned()),
+            ("board_id", BOARD_ID.to_owned()),
         ] {
             file(format!("{adapter}/{name}"), line);
         }

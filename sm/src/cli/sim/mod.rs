@@ -1,4 +1,13 @@
 //! `rsm sim`: a simulated fabric for programs written for real hardware.
+//!
+//! `rsm sim run` fails closed. A program that the preloaded library does not reach would run on the
+//! umad devices of this machine, a subnet manager on the site's fabric. So rsm starts a program only
+//! after three proofs: the [`library`] is there; a [`probe`], which is rsm itself in the program's
+//! environment, sees the simulated device; and the [`program`]'s own loader loads the library.
+
+mod library;
+mod probe;
+mod program;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -9,8 +18,9 @@ use std::process::{Command, ExitCode};
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use rsm_routing::ibnetdiscover::Strictness;
-use rsm_sim_host::protocol::{NODE_VARIABLE, PORT_VARIABLE, SOCKET_VARIABLE};
+use rsm_sim_host::protocol::{NODE_VARIABLE, PORT_VARIABLE, RUN_VARIABLE, SOCKET_VARIABLE};
 
+use self::program::Program;
 use super::output::print;
 use crate::daemon::{self, FabricServer};
 
@@ -21,6 +31,9 @@ pub(super) enum SimCommand {
     Serve(ServeArgs),
     /// Run a program at a node of a simulated fabric: opensm, ibnetdiscover, saquery, rsm …
     Run(RunArgs),
+    /// Tell whether the umad devices that this process sees are simulated
+    #[command(hide = true)]
+    Probe,
 }
 
 const EXAMPLES: &str = "\
@@ -59,8 +72,7 @@ pub(super) struct RunArgs {
     /// The only port that the program sees [default: all ports of the node]
     #[arg(long, env = PORT_VARIABLE, value_name = "PORT")]
     port: Option<u8>,
-    /// The library to preload [default: librsm_sim_preload.so beside rsm, in ../lib, or where the
-    /// system's loader looks]
+    /// The library to preload [default: librsm_sim_preload.so beside rsm or in ../lib/rsm]
     #[arg(long, value_name = "FILE")]
     preload: Option<PathBuf>,
     /// The program and its arguments
@@ -76,6 +88,7 @@ pub(super) fn run(command: &SimCommand) -> anyhow::Result<ExitCode> {
     match command {
         SimCommand::Serve(args) => serve(args),
         SimCommand::Run(args) => run_there(args),
+        SimCommand::Probe => probe::run(),
     }
 }
 
@@ -101,40 +114,47 @@ fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Becomes the program.
+/// Becomes the program, once it is proven that the program cannot see this machine's devices.
 fn run_there(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let (program, arguments) = args.command.split_first().context("no program is named")?;
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env("LD_PRELOAD", preloads(args.preload.as_deref()))
-        .env(SOCKET_VARIABLE, &args.socket);
-    if let Some(node) = &args.node {
-        command.env(NODE_VARIABLE, node);
-    }
-    if let Some(port) = args.port {
-        command.env(PORT_VARIABLE, port.to_string());
-    }
-    let error = command.exec();
-    Err(error).with_context(|| format!("cannot run {}", program.display()))
+    let (name, arguments) = args.command.split_first().context("no program is named")?;
+    let library = library::find(args.preload.as_deref())?;
+    let program = Program::find(name)?;
+    let surroundings = Surroundings::of(args, &library);
+    probe::prove(&surroundings)?;
+    program.prove_preloaded(&library, &surroundings)?;
+    let mut command = Command::new(program.path());
+    surroundings.apply(&mut command);
+    let error = command.arg0(name).args(arguments).exec();
+    Err(error).with_context(|| format!("cannot run {}", program.path().display()))
 }
 
-const SHIM: &str = "librsm_sim_preload.so";
+/// The environment by which a program sees the simulated node.
+struct Surroundings(Vec<(&'static str, OsString)>);
 
-/// The shim, and the libraries already in LD_PRELOAD.
-fn preloads(given: Option<&Path>) -> OsString {
-    let beside = || {
-        let program = std::env::current_exe().ok()?;
-        let directory = program.parent()?;
-        [directory.join(SHIM), directory.join("../lib").join(SHIM)]
-            .into_iter()
-            .find(|path| path.is_file())
-    };
-    let shim = given.map(Path::to_owned).or_else(beside);
-    let mut list: OsString = shim.unwrap_or_else(|| SHIM.into()).into();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        list.push(":");
-        list.push(others);
+impl Surroundings {
+    fn of(args: &RunArgs, library: &Path) -> Surroundings {
+        let mut preloads = library.as_os_str().to_owned();
+        if let Some(others) = std::env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
+            preloads.push(":");
+            preloads.push(others);
+        }
+        let mut variables = vec![
+            (PRELOAD, preloads),
+            (SOCKET_VARIABLE, args.socket.clone().into()),
+            (RUN_VARIABLE, "1".into()),
+        ];
+        variables.extend(args.node.clone().map(|node| (NODE_VARIABLE, node)));
+        variables.extend(
+            args.port
+                .map(|port| (PORT_VARIABLE, port.to_string().into())),
+        );
+        Surroundings(variables)
     }
-    list
+
+    fn apply(&self, command: &mut Command) {
+        command.envs(self.0.iter().map(|(name, value)| (name, value)));
+    }
 }
+
+/// The variable of the system's loader with libraries to load before those of a program.
+const PRELOAD: &str = "LD_PRELOAD";

@@ -1,0 +1,85 @@
+//! The devices that a process sees: of a simulated host, or of this machine.
+//!
+//! The functions here go through the C library, whose functions the preloaded library replaces.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
+
+use crate::protocol::RUN_VARIABLE;
+
+/// The name of every simulated adapter; a node has one.
+pub const ADAPTER: &str = "rsm0";
+
+/// The simulated adapter's `board_id`. Vendors' have the form `MT_0000000838`.
+pub const BOARD_ID: &str = "RSM_SIM";
+
+/// Printed by a process that sees a simulated device.
+pub const PROVEN: &str = "the umad device is simulated\n";
+
+/// Why a process sees no simulated device.
+#[derive(Debug, thiserror::Error)]
+pub enum SeenError {
+    /// The adapter is not in sysfs.
+    #[error("{path}: {source}")]
+    NoAdapter {
+        /// The file that every simulated adapter has.
+        path: String,
+        /// The error of the C library.
+        source: io::Error,
+    },
+    /// The adapter is a real one.
+    #[error("{ADAPTER} is a real adapter, of the board {board}")]
+    RealAdapter {
+        /// Its `board_id`.
+        board: String,
+    },
+    /// The device cannot be opened.
+    #[error("{DEVICE}: {source}")]
+    NoDevice {
+        /// The error of the C library.
+        source: io::Error,
+    },
+    /// The device is a file of the kernel.
+    #[error("{DEVICE} is a device of this machine")]
+    RealDevice,
+}
+
+/// The first device of a simulated adapter.
+const DEVICE: &str = "/dev/infiniband/umad0";
+
+/// Whether `rsm sim run` runs this process, and the adapters that it sees are simulated. Opens no
+/// device.
+pub fn is_run_on_a_simulation() -> bool {
+    std::env::var_os(RUN_VARIABLE).is_some_and(|value| !value.is_empty())
+        && simulated_adapter().is_ok()
+}
+
+/// Proves that this process sees the simulated adapter, and that opening its device leads to the
+/// server.
+///
+/// # Errors
+/// [`SeenError`]. The device of a machine is not opened unless its adapter has the name and the
+/// board of a simulated one.
+pub fn simulated_device() -> Result<(), SeenError> {
+    simulated_adapter()?;
+    let opened = File::open(DEVICE).and_then(|device| device.metadata());
+    let opened = opened.map_err(|source| SeenError::NoDevice { source })?;
+    // The shim's descriptor is its connection to the server; a kernel's is a character device.
+    match opened.file_type().is_socket() {
+        true => Ok(()),
+        false => Err(SeenError::RealDevice),
+    }
+}
+
+fn simulated_adapter() -> Result<(), SeenError> {
+    let path = format!("/sys/class/infiniband/{ADAPTER}/board_id");
+    let board = fs::read_to_string(&path);
+    let board = board.map_err(|source| SeenError::NoAdapter { path, source })?;
+    match board.trim_end() {
+        BOARD_ID => Ok(()),
+        board => Err(SeenError::RealAdapter {
+            board: board.to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,55 @@
+//! The library that stands in for the umad devices of a program.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+/// The file name of the library.
+const FILE: &str = "librsm_sim_preload.so";
+
+/// Folders of the library, relative to that of rsm: as Cargo builds it, and as packages install it.
+const FOLDERS: [&str; 2] = ["", "../lib/rsm"];
+
+/// Characters that end a path in `LD_PRELOAD` (ld.so(8)).
+const SEPARATORS: [char; 2] = [':', ' '];
+
+/// The absolute path of the library: `given`, or that of the first of [`FOLDERS`] which has one.
+///
+/// # Errors
+/// There is no such file, or the system's loader cannot be told its path.
+pub(super) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let path = match given {
+        Some(path) => path.to_owned(),
+        None => beside_rsm()?,
+    };
+    let library = path.canonicalize().with_context(|| {
+        format!(
+            "--preload {}: without this library a program would run on the umad devices of this machine",
+            path.display()
+        )
+    })?;
+    if library.to_string_lossy().contains(SEPARATORS) {
+        anyhow::bail!(
+            "{}: the system's loader takes no path with a space or a colon, so that the program would run on \
+             the umad devices of this machine; move the library, and name it with --preload",
+            library.display()
+        );
+    }
+    Ok(library)
+}
+
+fn beside_rsm() -> anyhow::Result<PathBuf> {
+    let rsm = std::env::current_exe().context("the path of rsm is not known")?;
+    let folder = rsm.parent().unwrap_or(Path::new("/"));
+    let places = FOLDERS.map(|other| folder.join(other).join(FILE));
+    let found = places.iter().find(|path| path.is_file());
+    found.cloned().with_context(|| {
+        format!(
+            "{FILE} is neither {} nor {}: without it the program would run on the umad devices of this machine, \
+             so that it was not started; `cargo build --release` builds the library, the package of rsm has it, and \
+             --preload names another place",
+            places[0].display(),
+            places[1].display()
+        )
+    })
+}
