@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsm::store::io::Disk;
-use rsm::store::{ChangeSet, LidClaim, LoadReport, Namespace, Origin, Persisted, SledStore, Store};
+use rsm::store::{
+    ChangeSet, LidClaim, LoadReport, Namespace, Origin, Persisted, SledStore, Store, StoreFabric,
+};
 use rsm_ids::{Guid, Lid, Lmc};
 
 const DIR: &str = "RSM_TEST_STORE_DIR";
@@ -63,7 +65,7 @@ fn child() {
         }
         Ok(())
     }));
-    let mut store = match SledStore::open_on(Path::new(&dir), disk) {
+    let mut store = match SledStore::open_on(Path::new(&dir), StoreFabric::Hardware, disk) {
         Ok(store) => store,
         Err(error) => return say("open-failed", &error.to_string()),
     };
@@ -125,7 +127,7 @@ fn acknowledged(said: impl Iterator<Item = (String, String)>) -> u64 {
 /// Opens the store left behind. It must be in the state after some commit, not before the last
 /// acknowledged one.
 fn inspect(dir: &Path, acknowledged: u64) -> (u64, LoadReport) {
-    let mut store = SledStore::open(dir).unwrap();
+    let mut store = SledStore::open(dir, StoreFabric::Hardware).unwrap();
     let (state, report) = store.load().unwrap();
     let reached = state.plan_generation;
     assert!(

@@ -14,9 +14,10 @@ use super::log_file::{LogFile, SharedLogFile};
 use super::output::{print, print_json};
 use super::{Detail, Format, ServeArgs};
 use crate::config::{Config, LogConfig};
-use crate::daemon::{self, DaemonOptions, DryRunOptions, FabricSpec};
+use crate::daemon::{self, DaemonOptions, DryRunOptions};
 use crate::publish::dry_run::WOULD_SET;
 use crate::publish::summary::OnceReport;
+use crate::store::StoreFabric;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     heap::limit_arenas();
@@ -28,10 +29,11 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         }
         None => (Config::default(), Vec::new()),
     };
+    let store_fabric = args.fabric.store_fabric();
+    let overrides = overrides(&args, store_fabric)?;
+    overrides(&mut config);
     start_log(&args, &config.log)?;
     daemon::log_findings(&findings);
-    let overrides = overrides(&args)?;
-    overrides(&mut config);
     if let Some(detail) = args.dry_run {
         let options = DryRunOptions {
             fabric: args.fabric,
@@ -41,10 +43,24 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         };
         return dry_run(options, detail, args.format);
     }
-    let stateless = args.state_dir.is_none() && args.config.is_none() && is_passing(&args);
+    let stateless = is_stateless(&args, store_fabric);
+    if store_fabric == StoreFabric::Simulation && args.config.is_some() {
+        let kept = if stateless {
+            "nothing is kept in"
+        } else {
+            "the state is in"
+        };
+        tracing::info!(
+            "the fabric is simulated: {kept} {}; state.dir, log.file, dump.dir and api.socket of the configuration are the \
+             site's and not used (--state-dir, --dump-dir and --socket are), and store.prefix is {}",
+            config.state.dir.display(),
+            config.store.prefix
+        );
+    }
     let (once, format) = (args.once, args.format);
     let options = DaemonOptions {
         fabric: args.fabric,
+        store_fabric,
         config,
         config_file: args.config,
         overrides,
@@ -92,10 +108,20 @@ fn dry_run(options: DryRunOptions, detail: Detail, format: Format) -> anyhow::Re
     })
 }
 
-/// Whether the fabric is simulated, or the run a single pass: no state is worth keeping unless a
-/// directory is named.
-fn is_passing(args: &ServeArgs) -> bool {
-    args.once || matches!(args.fabric, FabricSpec::Sim(_))
+/// Whether no state is kept: without `--state-dir` that of a simulated fabric, whose state is not
+/// the site's even with its configuration, and that of a single pass without a configuration.
+fn is_stateless(args: &ServeArgs, store_fabric: StoreFabric) -> bool {
+    let is_simulated = store_fabric == StoreFabric::Simulation;
+    args.state_dir.is_none() && (is_simulated || args.once && args.config.is_none())
+}
+
+/// Takes from a site's configuration what a simulation would write to: its log, its dumps, its
+/// socket, and its keys in etcd. The command line may name others.
+fn keep_off_site(config: &mut Config) {
+    config.log.file = None;
+    config.dump.dir = None;
+    config.api.socket = None;
+    config.store.prefix = format!("{}/simulation", config.store.prefix.trim_end_matches('/'));
 }
 
 fn start_log(args: &ServeArgs, config: &LogConfig) -> anyhow::Result<()> {
@@ -160,13 +186,16 @@ fn address(option: Option<&str>) -> anyhow::Result<Option<Option<SocketAddr>>> {
 }
 
 /// The settings of the command line, which override the configuration file.
-fn overrides(args: &ServeArgs) -> anyhow::Result<daemon::Overrides> {
+fn overrides(args: &ServeArgs, store_fabric: StoreFabric) -> anyhow::Result<daemon::Overrides> {
     let listen = address(args.listen.as_deref())?;
     let http = address(args.http.as_deref())?;
     let (state_dir, socket) = (args.state_dir.clone(), args.socket.clone());
     let (dump_dir, partitions) = (args.dump_dir.clone(), args.partitions.clone());
     let (engine, insecure_admin) = (args.engine, args.insecure_admin);
     Ok(Box::new(move |config: &mut Config| {
+        if store_fabric == StoreFabric::Simulation {
+            keep_off_site(config);
+        }
         if let Some(listen) = listen {
             config.api.listen = listen;
         }

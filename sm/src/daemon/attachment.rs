@@ -18,9 +18,11 @@ use rsm_mad::transport::{
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::Sim;
 use rsm_sim::live::{self, SimHandle, SimTransport};
+use rsm_sim_host::seen;
 
 use super::findings::{DaemonFindings, Part};
 use crate::offline;
+use crate::store::StoreFabric;
 
 /// Which fabric: `umad`, `umad:CA`, `umad:CA:PORT` or `sim:SPEC`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +37,19 @@ pub enum FabricSpec {
     /// A simulated fabric: a generator's specification, or a file in ibnetdiscover's or ibsim's
     /// format.
     Sim(String),
+}
+
+impl FabricSpec {
+    /// The kind of fabric: also `umad` is simulated where `rsm sim run` runs rsm. ibsim stands in for
+    /// hardware, as the preloaded library does that another program has loaded.
+    #[must_use]
+    pub fn store_fabric(&self) -> StoreFabric {
+        match self {
+            FabricSpec::Sim(_) => StoreFabric::Simulation,
+            FabricSpec::Umad { .. } if seen::is_run_on_a_simulation() => StoreFabric::Simulation,
+            FabricSpec::Umad { .. } => StoreFabric::Hardware,
+        }
+    }
 }
 
 impl FromStr for FabricSpec {

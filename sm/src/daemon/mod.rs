@@ -68,6 +68,7 @@ use crate::plan;
 use crate::publish::{
     Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, Simulator, View,
 };
+use crate::store::StoreFabric;
 use crate::store::io::Disk;
 
 /// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
@@ -88,6 +89,8 @@ const REOPEN_AFTER: Duration = Duration::from_secs(1);
 pub struct DaemonOptions {
     /// The fabric to manage.
     pub fabric: FabricSpec,
+    /// The kind of `fabric`, for its store.
+    pub store_fabric: StoreFabric,
     /// All settings of the configuration file, with the command line applied.
     pub config: Config,
     /// The file that `config` came from, to be read again on SIGHUP.
@@ -133,7 +136,13 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         core: inbox.clone(),
     });
     // The first answer of the shared store may take seconds; nothing runs yet that would wait.
-    let (keeper, mut kept, shared_view) = memory::open(state_dir, shared, clock, findings.clone())?;
+    let (keeper, mut kept, shared_view) = memory::open(
+        state_dir,
+        options.store_fabric,
+        shared,
+        clock,
+        findings.clone(),
+    )?;
     // With `once` no SA stays for hosts to register with.
     kept.core.reregister &= !options.once;
     let sa_setup = SaSetup::new(Arc::new(move || clock.now()));

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use super::DaemonOptions;
 use super::access::Access;
 use super::findings::{DaemonFindings, Part};
+use crate::store::StoreFabric;
 
 /// A running server.
 pub(super) struct Serving {
@@ -106,6 +107,10 @@ fn listeners(server: &Server) -> String {
     all.join(" and ")
 }
 
+/// Folders of the host's subnet manager: a simulation keeps its socket out of them, where `rsmctl`
+/// would take it for the site's.
+const OF_THE_SITE: [&str; 2] = [rsm_api::client::RUN_DIR, rsm_api::client::STATE_DIR];
+
 /// The configured socket, else one in the first of `rsmctl`'s folders that this process may write
 /// to; without any, the folders that it tried.
 fn socket(options: &DaemonOptions) -> Result<PathBuf, Vec<PathBuf>> {
@@ -114,7 +119,13 @@ fn socket(options: &DaemonOptions) -> Result<PathBuf, Vec<PathBuf>> {
     }
     let folders = match &options.socket_dir {
         Some(dir) => vec![dir.clone()],
-        None => rsm_api::client::socket_directories(|name| std::env::var_os(name)),
+        None => {
+            let mut all = rsm_api::client::socket_directories(|name| std::env::var_os(name));
+            if options.store_fabric == StoreFabric::Simulation {
+                all.retain(|dir| !OF_THE_SITE.iter().any(|site| dir == Path::new(site)));
+            }
+            all
+        }
     };
     match folders.iter().find(|dir| is_writable(dir)) {
         Some(dir) => Ok(dir.join(rsm_api::client::SOCKET_NAME)),

@@ -5,7 +5,7 @@ use rsm_ids::{Lid, Lmc};
 use tempfile::TempDir;
 
 use super::*;
-use crate::store::{SledStore, Store as _};
+use crate::store::{SledStore, Store as _, StoreFabric};
 
 /// A host's files below a folder of their own.
 struct Host {
@@ -117,7 +117,7 @@ fn store_has_the_claims_and_is_marked_until_a_daemon_uses_it() {
     let migration = host.read();
     let imported = migration.write(&host.outputs()).unwrap();
     assert_eq!((imported.records, imported.left_out), (3, 0));
-    let mut store = SledStore::open(&host.outputs().state_dir).unwrap();
+    let mut store = SledStore::open(&host.outputs().state_dir, StoreFabric::Hardware).unwrap();
     let (persisted, _) = store.load().unwrap();
     let claim = persisted.claims[&Guid(0x12)];
     assert_eq!((claim.lid, claim.lmc), (Lid(4), Lmc::new(1).unwrap()));

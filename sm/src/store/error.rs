@@ -1,5 +1,5 @@
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Epoch;
 use super::io::Operation;
@@ -14,6 +14,22 @@ pub enum StoreError {
         dir: PathBuf,
         /// The process that holds it, if it left its number.
         holder: Option<u32>,
+    },
+    /// A simulation was to use the store of a fabric of hardware. Nothing of it was changed.
+    #[error("{} is the state directory of a fabric of hardware{}: a simulation would leave devices in it that do not exist; give the simulation its own folder with --state-dir", dir.display(), earlier_text(mark, *is_marked))]
+    OfHardware {
+        /// The state directory.
+        dir: PathBuf,
+        /// The file with the kind of fabric.
+        mark: PathBuf,
+        /// The file says so; otherwise the store counts as such.
+        is_marked: bool,
+    },
+    /// A manager of hardware was to use the store of a simulation. Nothing of it was changed.
+    #[error("{} is the state directory of a simulated fabric: its devices are not those of this fabric; give rsm another folder with --state-dir or state.dir, or remove this one to start anew", dir.display())]
+    OfSimulation {
+        /// The state directory.
+        dir: PathBuf,
     },
     /// A file operation failed.
     #[error("cannot {operation} {}", path.display())]
@@ -116,6 +132,16 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
+}
+
+fn earlier_text(mark: &Path, is_marked: bool) -> String {
+    if is_marked {
+        return String::new();
+    }
+    format!(
+        " (an earlier version wrote it, without {}; if only simulations have used it, remove the folder, or write `simulation` to that file)",
+        mark.display()
+    )
 }
 
 fn holder_text(holder: Option<u32>) -> String {

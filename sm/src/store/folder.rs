@@ -5,7 +5,7 @@ use super::guard;
 use super::io::Disk;
 use super::layout::Layout;
 use super::lock::Lock;
-use super::{ChangeSet, LoadReport, Persisted, SledStore, Store, StoreError};
+use super::{ChangeSet, LoadReport, Persisted, SledStore, Store, StoreError, StoreFabric};
 
 /// The store of a state folder, also while the folder cannot be written.
 ///
@@ -14,6 +14,7 @@ use super::{ChangeSet, LoadReport, Persisted, SledStore, Store, StoreError};
 /// opens the database, and brings it to what was read, with the commit's changes.
 pub struct FolderStore {
     dir: PathBuf,
+    fabric: StoreFabric,
     disk: Disk,
     /// `None` where the folder is absent and cannot be made.
     lock: Option<Arc<Lock>>,
@@ -33,19 +34,21 @@ struct Unopened {
 }
 
 impl FolderStore {
-    /// Opens the store in `dir`, which is created if it is not there.
+    /// Opens the store in `dir`, which is created if it is not there, for a fabric of the kind
+    /// `fabric`.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] where another daemon uses `dir`, [`StoreError::Schema`] where another
-    /// version wrote it. A failure of the disk is none: [`unopened`](FolderStore::unopened) has it.
-    pub fn open(dir: &Path) -> Result<FolderStore, StoreError> {
-        FolderStore::open_on(dir, Disk::new())
+    /// [`StoreError::Locked`] where another daemon uses `dir`, [`StoreError::OfHardware`] and
+    /// [`StoreError::OfSimulation`] where it is of another kind of fabric, [`StoreError::Schema`] where
+    /// another version wrote it. A failure of the disk is none: [`unopened`](FolderStore::unopened) has it.
+    pub fn open(dir: &Path, fabric: StoreFabric) -> Result<FolderStore, StoreError> {
+        FolderStore::open_on(dir, fabric, Disk::new())
     }
 
     /// [`open`](FolderStore::open) on a disk that may be made to fail.
-    pub fn open_on(dir: &Path, disk: Disk) -> Result<FolderStore, StoreError> {
+    pub fn open_on(dir: &Path, fabric: StoreFabric, disk: Disk) -> Result<FolderStore, StoreError> {
         let mut lock = None;
-        let back_end = match open_database(dir, &disk, &mut lock) {
+        let back_end = match open_database((dir, fabric), &disk, &mut lock) {
             Ok(store) => BackEnd::Open(Box::new(store)),
             Err(reason) if is_of_disk(&reason) => {
                 let (read, report) = read(dir, &disk)?;
@@ -59,6 +62,7 @@ impl FolderStore {
         };
         Ok(FolderStore {
             dir: dir.to_owned(),
+            fabric,
             disk,
             lock,
             back_end,
@@ -76,7 +80,7 @@ impl FolderStore {
 
 /// Locks the folder, unless `lock` holds it already, and opens the database.
 fn open_database(
-    dir: &Path,
+    (dir, fabric): (&Path, StoreFabric),
     disk: &Disk,
     lock: &mut Option<Arc<Lock>>,
 ) -> Result<SledStore, StoreError> {
@@ -87,7 +91,7 @@ fn open_database(
             lock.insert(Arc::new(Lock::take(disk, dir)?))
         }
     };
-    SledStore::open_locked(dir, disk.clone(), held.clone())
+    SledStore::open_locked(dir, fabric, disk.clone(), held.clone())
 }
 
 /// The contents without the database. Files that cannot be read are a note of the report.
@@ -139,7 +143,7 @@ impl Store for FolderStore {
             BackEnd::Open(store) => return store.commit(changes),
             BackEnd::Unopened(unopened) => unopened,
         };
-        let mut store = open_database(&self.dir, &self.disk, &mut self.lock)?;
+        let mut store = open_database((&self.dir, self.fabric), &self.disk, &mut self.lock)?;
         let (held, report) = store.load()?;
         store.commit(&unopened.owed(&held, changes))?;
         if report.is_alarming() {
@@ -201,23 +205,25 @@ mod tests {
     fn store_on_a_full_disk_is_read_and_takes_commits_once_there_is_room() {
         let dir = tempfile::tempdir().unwrap();
         let full = Arc::new(AtomicBool::new(false));
-        let mut store = FolderStore::open_on(dir.path(), disk(&full)).unwrap();
+        let mut store =
+            FolderStore::open_on(dir.path(), StoreFabric::Hardware, disk(&full)).unwrap();
         store.commit(&claim(1, 4)).unwrap();
         drop(store);
 
         full.store(true, Ordering::Relaxed);
-        let mut store = FolderStore::open_on(dir.path(), disk(&full)).unwrap();
+        let mut store =
+            FolderStore::open_on(dir.path(), StoreFabric::Hardware, disk(&full)).unwrap();
         assert!(store.unopened().is_some());
         assert_eq!(lids(&mut store), [(1, 4)]);
         assert!(store.commit(&claim(2, 5)).is_err());
-        let second = FolderStore::open_on(dir.path(), disk(&full));
+        let second = FolderStore::open_on(dir.path(), StoreFabric::Hardware, disk(&full));
         assert!(matches!(second, Err(StoreError::Locked { .. })));
 
         full.store(false, Ordering::Relaxed);
         store.commit(&claim(2, 5)).unwrap();
         assert!(store.unopened().is_none());
         drop(store);
-        let mut store = FolderStore::open(dir.path()).unwrap();
+        let mut store = FolderStore::open(dir.path(), StoreFabric::Hardware).unwrap();
         assert_eq!(lids(&mut store), [(1, 4), (2, 5)]);
     }
 
@@ -226,7 +232,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("state");
         let full = Arc::new(AtomicBool::new(true));
-        let mut store = FolderStore::open_on(&dir, disk(&full)).unwrap();
+        let mut store = FolderStore::open_on(&dir, StoreFabric::Hardware, disk(&full)).unwrap();
         assert_eq!(lids(&mut store), []);
         assert!(!store.load().unwrap().1.may_lack_records());
         full.store(false, Ordering::Relaxed);
@@ -237,7 +243,7 @@ mod tests {
     #[test]
     fn records_that_could_not_be_read_survive_the_first_commit() {
         let dir = tempfile::tempdir().unwrap();
-        let mut store = FolderStore::open(dir.path()).unwrap();
+        let mut store = FolderStore::open(dir.path(), StoreFabric::Hardware).unwrap();
         store.commit(&claim(1, 4)).unwrap();
         drop(store);
         let broken = Arc::new(AtomicBool::new(true));
@@ -249,7 +255,7 @@ mod tests {
                 _ => Ok(()),
             })
         });
-        let mut store = FolderStore::open_on(dir.path(), failing).unwrap();
+        let mut store = FolderStore::open_on(dir.path(), StoreFabric::Hardware, failing).unwrap();
         assert_eq!(lids(&mut store), []);
         assert!(store.load().unwrap().1.may_lack_records());
         broken.store(false, Ordering::Relaxed);

@@ -19,6 +19,16 @@ impl Layout {
         }
     }
 
+    /// The state directory.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The kind of fabric that the store is of.
+    pub(super) fn fabric(&self) -> PathBuf {
+        self.dir.join("fabric")
+    }
+
     /// sled's own directory.
     pub(super) fn database(&self) -> PathBuf {
         self.dir.join("db")

@@ -23,6 +23,7 @@ mod epoch;
 mod error;
 pub mod etcd;
 mod export;
+mod fabric;
 mod folder;
 mod guard;
 pub mod io;
@@ -42,6 +43,7 @@ mod tests;
 pub use checksum::Checksum;
 pub use epoch::{Epoch, Life, SeenEpoch, SharedStore};
 pub use error::StoreError;
+pub use fabric::StoreFabric;
 pub use folder::FolderStore;
 pub use memory::MemoryStore;
 pub use records::{

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use super::codec::{self, SENTINEL_KEY, Sentinel};
 use super::database::{BATCH_RECORDS, Database, OpenFailure, RecordChange};
 use super::export::{PreparedExport, StoreExporter};
+use super::fabric::{self, StoreFabric};
 use super::guard::{self, Sums};
 use super::io::Disk;
 use super::layout::Layout;
@@ -15,6 +16,7 @@ use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 ///
 /// ```text
 /// <dir>/lock               held while a daemon runs
+/// <dir>/fabric             whether the store is of hardware or of a simulation
 /// <dir>/db/                sled's files
 /// <dir>/db.unfinished      while db is written in several batches
 /// <dir>/store.meta         what db must at least hold
@@ -56,31 +58,35 @@ struct Unpublished {
 }
 
 impl SledStore {
-    /// Opens the store in `dir`, which is created if it is not there.
+    /// Opens the store in `dir`, which is created if it is not there, for a fabric of the kind
+    /// `fabric`.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Locked`] when another daemon uses `dir`, [`StoreError::Schema`] when another
-    /// version wrote it, and errors of the file system. A damaged database is none: it is
+    /// [`StoreError::Locked`] when another daemon uses `dir`, [`StoreError::OfHardware`] and
+    /// [`StoreError::OfSimulation`] when the store is of another kind of fabric,
+    /// [`StoreError::Schema`] when another version wrote it, and errors of the file system. A damaged database is none: it is
     /// quarantined, restored from the last export, and [`LoadReport`] says so.
-    pub fn open(dir: &Path) -> Result<SledStore, StoreError> {
-        SledStore::open_on(dir, Disk::new())
+    pub fn open(dir: &Path, fabric: StoreFabric) -> Result<SledStore, StoreError> {
+        SledStore::open_on(dir, fabric, Disk::new())
     }
 
     /// [`open`](SledStore::open) on a disk that may be made to fail.
-    pub fn open_on(dir: &Path, disk: Disk) -> Result<SledStore, StoreError> {
+    pub fn open_on(dir: &Path, fabric: StoreFabric, disk: Disk) -> Result<SledStore, StoreError> {
         disk.create_dir(dir)?;
         let lock = Lock::take(&disk, dir)?;
-        SledStore::open_locked(dir, disk, Arc::new(lock))
+        SledStore::open_locked(dir, fabric, disk, Arc::new(lock))
     }
 
     /// [`open_on`](SledStore::open_on) a directory that this process holds already.
     pub(super) fn open_locked(
         dir: &Path,
+        fabric: StoreFabric,
         disk: Disk,
         lock: Arc<Lock>,
     ) -> Result<SledStore, StoreError> {
         let layout = Layout::new(dir);
+        fabric::claim(&disk, &layout, fabric)?;
         let opened = guard::open(&disk, &layout)?;
         let mut store = SledStore {
             path: layout.database(),

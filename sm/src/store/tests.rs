@@ -15,6 +15,8 @@ use super::io::{Disk, Operation};
 use super::sidecar::Sidecar;
 use super::*;
 
+const HARDWARE: StoreFabric = StoreFabric::Hardware;
+
 const PORTS: u16 = 400;
 
 fn claim(lid: u16) -> LidClaim {
@@ -37,7 +39,7 @@ fn claims(range: std::ops::RangeInclusive<u16>) -> ChangeSet {
 
 /// A closed store of `PORTS` claims in two commits, and one generic record.
 fn filled(dir: &Path) -> Persisted {
-    let mut store = SledStore::open(dir).unwrap();
+    let mut store = SledStore::open(dir, HARDWARE).unwrap();
     store.commit(&claims(1..=PORTS / 2)).unwrap();
     let mut changes = claims(PORTS / 2 + 1..=PORTS);
     changes.set_plan_generation(17);
@@ -57,7 +59,7 @@ fn remove_exports(dir: &Path) {
 }
 
 fn load(dir: &Path) -> (Persisted, LoadReport) {
-    SledStore::open(dir).unwrap().load().unwrap()
+    SledStore::open(dir, HARDWARE).unwrap().load().unwrap()
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -93,7 +95,7 @@ impl Random {
 #[test]
 fn a_closed_store_opens_clean_with_everything() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = SledStore::open(dir.path()).unwrap();
+    let mut store = SledStore::open(dir.path(), HARDWARE).unwrap();
     let (state, report) = store.load().unwrap();
     assert_eq!(
         (state, report.origin),
@@ -114,7 +116,7 @@ fn removing_and_replacing_reach_the_disk() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let table = Namespace::new("services").unwrap();
-    let mut store = SledStore::open(dir.path()).unwrap();
+    let mut store = SledStore::open(dir.path(), HARDWARE).unwrap();
     let mut changes = ChangeSet::new();
     changes.remove_claim(Guid(0x0002_c903_0000_0001));
     changes
@@ -148,7 +150,7 @@ fn a_commit_that_changes_nothing_touches_nothing() {
         counter.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }));
-    let mut store = SledStore::open_on(dir.path(), disk).unwrap();
+    let mut store = SledStore::open_on(dir.path(), HARDWARE, disk).unwrap();
     let after_open = count.load(Ordering::Relaxed);
     store.commit(&claims(1..=PORTS)).unwrap();
     store.commit(&ChangeSet::new()).unwrap();
@@ -158,12 +160,12 @@ fn a_commit_that_changes_nothing_touches_nothing() {
 #[test]
 fn two_daemons_cannot_share_a_directory() {
     let dir = tempfile::tempdir().unwrap();
-    let first = SledStore::open(dir.path()).unwrap();
-    let error = SledStore::open(dir.path()).err().unwrap();
+    let first = SledStore::open(dir.path(), HARDWARE).unwrap();
+    let error = SledStore::open(dir.path(), HARDWARE).err().unwrap();
     assert!(matches!(error, StoreError::Locked { .. }), "{error}");
     assert!(error.to_string().contains("--state-dir"), "{error}");
     drop(first);
-    SledStore::open(dir.path()).unwrap();
+    SledStore::open(dir.path(), HARDWARE).unwrap();
 }
 
 #[test]
@@ -179,7 +181,7 @@ fn a_store_of_another_schema_is_refused_and_left_as_it_is() {
     fs::write(dir.path().join("store.meta"), later.to_bytes()).unwrap();
     let before = contents(dir.path());
     for _ in 0..2 {
-        let error = SledStore::open(dir.path()).err().unwrap();
+        let error = SledStore::open(dir.path(), HARDWARE).err().unwrap();
         let StoreError::Schema {
             found, supported, ..
         } = error
@@ -258,7 +260,7 @@ fn an_older_database_is_restored_from_the_export() {
     let dir = tempfile::tempdir().unwrap();
     let old = dir.path().join("old");
     let live = dir.path().join("live");
-    let mut store = SledStore::open(&live).unwrap();
+    let mut store = SledStore::open(&live, HARDWARE).unwrap();
     store.commit(&claims(1..=5)).unwrap();
     drop(store);
     copy(&live.join("db"), &old);
@@ -319,7 +321,7 @@ fn without_an_export_a_damaged_store_starts_anew_and_says_so() {
 fn the_older_export_serves_when_the_newer_is_damaged() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
-    let mut store = SledStore::open(dir.path()).unwrap();
+    let mut store = SledStore::open(dir.path(), HARDWARE).unwrap();
     store.commit(&claims(PORTS + 1..=PORTS + 1)).unwrap();
     drop(store);
     let export = dir.path().join("export.jsonl");
@@ -354,7 +356,7 @@ fn an_export_that_ends_in_a_torn_commit_serves_up_to_the_commit_before() {
 #[test]
 fn an_export_grows_by_the_changes_and_is_rewritten_at_twice_its_size() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = SledStore::open(dir.path()).unwrap();
+    let mut store = SledStore::open(dir.path(), HARDWARE).unwrap();
     store.commit(&claims(1..=PORTS)).unwrap();
     let export = dir.path().join("export.jsonl");
     let size = || fs::metadata(&export).unwrap().len();
@@ -426,7 +428,7 @@ fn quarantine_does_not_fill_the_disk() {
 fn a_copy_of_a_live_database_never_loses_claims_silently() {
     let dir = tempfile::tempdir().unwrap();
     let live = dir.path().join("live");
-    let mut store = SledStore::open(&live).unwrap();
+    let mut store = SledStore::open(&live, HARDWARE).unwrap();
     let mut restored = 0;
     for round in 0..20u16 {
         let first = 1 + round * 2000;
@@ -539,7 +541,7 @@ fn fail_each_operation(commits: &[ChangeSet]) -> usize {
         let path = dir.path().join(at.to_string());
         let before = filled(&path);
         let (disk, count) = failing_once(at, ErrorKind::StorageFull);
-        let Ok(mut store) = SledStore::open_on(&path, disk) else {
+        let Ok(mut store) = SledStore::open_on(&path, HARDWARE, disk) else {
             // The attempt lost nothing.
             assert_eq!(load(&path).0, before, "operation {at}");
             failed += 1;
@@ -596,14 +598,14 @@ fn commit_of_several_batches_cut_off_anywhere_is_whole_and_raises_no_alarm() {
         let path = dir.path().join("counted");
         filled(&path);
         let (disk, count) = dying(usize::MAX);
-        let _store = SledStore::open_on(&path, disk).unwrap();
+        let _store = SledStore::open_on(&path, HARDWARE, disk).unwrap();
         count.load(Ordering::Relaxed)
     };
     for at in first.. {
         let path = dir.path().join(at.to_string());
         let before = filled(&path);
         let (disk, _) = dying(at);
-        let mut store = SledStore::open_on(&path, disk).unwrap();
+        let mut store = SledStore::open_on(&path, HARDWARE, disk).unwrap();
         let changes = claims(1000..=3100);
         let committed = store.commit(&changes).is_ok();
         drop(store);
@@ -646,7 +648,7 @@ fn a_full_disk_fails_the_commit_and_harms_nothing() {
         }
         Ok(())
     }));
-    let mut store = SledStore::open_on(dir.path(), disk).unwrap();
+    let mut store = SledStore::open_on(dir.path(), HARDWARE, disk).unwrap();
     full.store(1, Ordering::Relaxed);
     for _ in 0..3 {
         let error = store.commit(&claims(1000..=1010)).unwrap_err();
@@ -662,7 +664,7 @@ fn a_full_disk_fails_the_commit_and_harms_nothing() {
 #[test]
 fn after_closing_nothing_is_committed() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = SledStore::open(dir.path()).unwrap();
+    let mut store = SledStore::open(dir.path(), HARDWARE).unwrap();
     store.close().unwrap();
     store.close().unwrap();
     let error = store.commit(&claims(1..=1)).unwrap_err();

@@ -6,3 +6,4 @@ mod gpu;
 mod plan_command;
 mod proof_by_changes;
 mod service;
+mod simulated_fabric;

@@ -226,11 +226,11 @@ fn reload_names_changed_keys_by_when_they_take_effect() {
     assert!(log.contains("in effect: sm.priority, lids.lmc"), "{log}");
     assert!(!log.contains("next start"), "{log}");
 
-    let more = "[sm]\npriority = 2\n[lids]\nlmc = 1\n[sweep]\nretries = 3\n[dump]\ndir = \"d\"\n";
+    let more = "[sm]\npriority = 2\n[lids]\nlmc = 1\n[sweep]\nretries = 3\n[history]\ndays = 3\n";
     fs::write(&file, more).unwrap();
     let log = service.reload();
     assert!(
-        log.contains("changes of sweep.retries, dump.dir in the configuration"),
+        log.contains("changes of sweep.retries, history.days in the configuration"),
         "{log}"
     );
 

@@ -22,6 +22,8 @@ mod managed_pause;
 mod managed_questions;
 mod managed_refused_join;
 mod managed_sa_key;
+mod managed_sim_run;
+mod managed_sim_state;
 mod managed_slow;
 mod managed_ufm;
 mod managed_ufm_tls;

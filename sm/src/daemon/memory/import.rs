@@ -14,7 +14,9 @@ use crate::sa::events::Events;
 use crate::sa::guids::AliasRegistry;
 use crate::sa::mcast::{GroupRegistry, GroupRegistryConfig};
 use crate::sa::services::ServiceRegistry;
-use crate::store::{ChangeError, ChangeSet, LidClaim, Persisted, SledStore, Store, StoreError};
+use crate::store::{
+    ChangeError, ChangeSet, LidClaim, Persisted, SledStore, Store, StoreError, StoreFabric,
+};
 
 /// The table with one row while no daemon has used the store since the import: hosts may have
 /// registered with the other manager after it wrote its files.
@@ -56,7 +58,7 @@ pub fn import(
     claims: &BTreeMap<Guid, LidClaim>,
     registrations: SavedSaState,
 ) -> Result<Imported, ImportError> {
-    let mut store = SledStore::open(dir)?;
+    let mut store = SledStore::open(dir, StoreFabric::Hardware)?;
     let (persisted, _) = store.load()?;
     if !persisted.is_empty() {
         let records = persisted.len();

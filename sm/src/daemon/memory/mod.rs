@@ -55,7 +55,9 @@ use crate::publish::UnixClock;
 use crate::sa;
 use crate::store::io::Disk;
 use crate::store::journal::Journal;
-use crate::store::{ChangeSet, FolderStore, LidClaim, MemoryStore, Persisted, Store, StoreError};
+use crate::store::{
+    ChangeSet, FolderStore, LidClaim, MemoryStore, Persisted, Store, StoreError, StoreFabric,
+};
 
 /// The table of fields that kinds of devices do not keep.
 const NOT_KEPT: &str = "not-kept";
@@ -108,10 +110,11 @@ pub(super) struct Kept {
     pub(super) gpus: StoredGpus,
 }
 
-/// Opens the store in `dir` (`None`: nothing survives), with the store behind it that several
+/// Opens the store of `fabric` in `dir` (`None`: nothing survives), with the store behind it that several
 /// managers share, if there is one; returns its state.
 pub(super) fn open(
     dir: Option<&Path>,
+    fabric: StoreFabric,
     shared: Option<SharedSetup>,
     clock: Clock,
     findings: DaemonFindings,
@@ -119,7 +122,7 @@ pub(super) fn open(
     let mut is_unopened = false;
     let mut store: Box<dyn Store> = match dir {
         Some(dir) => {
-            let store = FolderStore::open(dir)
+            let store = FolderStore::open(dir, fabric)
                 .with_context(|| format!("cannot use the state directory {}", dir.display()))?;
             if let Some(reason) = store.unopened() {
                 findings.fail(Part::Store, unwritten(reason));

@@ -1,0 +1,143 @@
+use super::StoreError;
+use super::io::Disk;
+use super::layout::Layout;
+
+/// The kind of fabric whose ports and hosts a store knows.
+///
+/// The file `fabric` in the state directory names it. Stores without this file, which earlier
+/// versions wrote, and stores whose file is damaged count as of hardware: a subnet manager must
+/// start with the store it had, and a simulation can do without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreFabric {
+    /// A fabric that InfiniBand adapters of this host reach.
+    Hardware,
+    /// A simulated fabric.
+    Simulation,
+}
+
+impl StoreFabric {
+    /// Its word in the file.
+    const fn word(self) -> &'static str {
+        match self {
+            StoreFabric::Hardware => "hardware",
+            StoreFabric::Simulation => "simulation",
+        }
+    }
+
+    fn of_file(bytes: &[u8]) -> Option<StoreFabric> {
+        let word = bytes.trim_ascii();
+        [StoreFabric::Hardware, StoreFabric::Simulation]
+            .into_iter()
+            .find(|fabric| fabric.word().as_bytes() == word)
+    }
+}
+
+/// Checks that the store in `layout` is of `wanted`, and writes so where it has no mark. To be called
+/// under the lock, and before anything of the store is read.
+pub(super) fn claim(disk: &Disk, layout: &Layout, wanted: StoreFabric) -> Result<(), StoreError> {
+    let path = layout.fabric();
+    let written = disk.read(&path)?;
+    let marked = written.as_deref().and_then(StoreFabric::of_file);
+    let found = match marked {
+        Some(marked) => marked,
+        None if is_there(disk, layout)? => StoreFabric::Hardware,
+        None => wanted,
+    };
+    if found != wanted {
+        let dir = layout.dir().to_owned();
+        return Err(match wanted {
+            StoreFabric::Simulation => StoreError::OfHardware {
+                dir,
+                mark: path,
+                is_marked: marked.is_some(),
+            },
+            StoreFabric::Hardware => StoreError::OfSimulation { dir },
+        });
+    }
+    if marked.is_some() {
+        return Ok(());
+    }
+    let written = disk.write(&path, format!("{}\n", wanted.word()).as_bytes());
+    match wanted {
+        // Without the mark it counts as such: a full disk must not keep a manager from running.
+        StoreFabric::Hardware => Ok(()),
+        StoreFabric::Simulation => written,
+    }
+}
+
+/// Whether there is a store, or what is left of one.
+fn is_there(disk: &Disk, layout: &Layout) -> Result<bool, StoreError> {
+    for path in [layout.sidecar(), layout.export(), layout.database()] {
+        if disk.exists(&path)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::super::SledStore;
+    use super::*;
+
+    fn open(dir: &Path, fabric: StoreFabric) -> Result<(), StoreError> {
+        SledStore::open(dir, fabric).map(drop)
+    }
+
+    fn mark(dir: &Path) -> String {
+        fs::read_to_string(dir.join("fabric")).unwrap()
+    }
+
+    /// All files of the folder, but for the lock, with their contents.
+    fn files(dir: &Path) -> Vec<(std::path::PathBuf, Option<Vec<u8>>)> {
+        let mut files: Vec<_> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| !path.ends_with("lock"))
+            .map(|path| (path.clone(), fs::read(path).ok()))
+            .collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn store_of_one_kind_opens_for_it_alone_and_a_refusal_changes_nothing() {
+        for (own, other, advice) in [
+            (
+                StoreFabric::Hardware,
+                StoreFabric::Simulation,
+                "--state-dir",
+            ),
+            (StoreFabric::Simulation, StoreFabric::Hardware, "remove"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            open(dir.path(), own).unwrap();
+            open(dir.path(), own).unwrap();
+            let before = files(dir.path());
+            let refused = open(dir.path(), other).unwrap_err().to_string();
+            assert!(refused.contains(advice), "{refused}");
+            assert!(refused.contains(dir.path().to_str().unwrap()), "{refused}");
+            assert_eq!(files(dir.path()), before);
+        }
+    }
+
+    #[test]
+    fn store_of_an_earlier_version_or_with_a_damaged_mark_counts_as_of_hardware() {
+        for damage in [None, Some("hard"), Some("")] {
+            let dir = tempfile::tempdir().unwrap();
+            open(dir.path(), StoreFabric::Simulation).unwrap();
+            match damage {
+                None => fs::remove_file(dir.path().join("fabric")).unwrap(),
+                Some(text) => fs::write(dir.path().join("fabric"), text).unwrap(),
+            }
+            let refused = open(dir.path(), StoreFabric::Simulation).unwrap_err();
+            let refused = refused.to_string();
+            assert!(refused.contains("earlier version"), "{refused}");
+            open(dir.path(), StoreFabric::Hardware).unwrap();
+            assert_eq!(mark(dir.path()), "hardware\n");
+        }
+    }
+}
