@@ -203,7 +203,7 @@ impl Snapshot {
             identity: core.identity(),
             others: role::others(&core.inventory).into(),
             own_guid: core.own_guid(),
-            port_up: core.port_up,
+            port_up: core.port_up && !own_link_is_down(core),
             converging: core.is_converging(),
             fabric: core.fabric.clone(),
             plan: core.plan.clone(),
@@ -264,11 +264,18 @@ impl Snapshot {
     }
 }
 
+/// Whether the own port said at the last sweep that its link is down. At a start the driver reports
+/// only later changes.
+fn own_link_is_down(core: &Core) -> bool {
+    let local = core.inventory.local;
+    let local = local.and_then(|local| core.inventory.port(local));
+    local.and_then(InventoryPort::state) == Some(PortState::Down)
+}
+
 /// The finding about the port of this subnet manager.
 fn own_port(core: &Core) -> Option<Finding> {
     let local = core.inventory.local?;
-    let state = core.inventory.port(local).and_then(InventoryPort::state);
-    let is_up = core.port_up && state != Some(PortState::Down);
+    let is_up = core.port_up && !own_link_is_down(core);
     let what = match (is_up, core.port_retrained) {
         (false, _) => {
             "is down: the subnet keeps its routes, and no fault in it is dealt with; rsm goes on by itself when the link is up; \

@@ -37,6 +37,7 @@ use anyhow::Context as _;
 use rsm_api::Subnet as _;
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::transport::{Inbound, LocalPort, PortEvent, Sink, Sinks};
+use rsm_mad::wire::attr::PortState;
 use tokio::sync::mpsc;
 
 use self::access::Access;
@@ -299,6 +300,11 @@ fn key_holder(local: &LocalPort) -> KeyHolder {
         guid: local.port_guid,
         is_switch: local.port == PortNum::ZERO,
     }
+}
+
+/// Whether the port has no link. Port 0 of a switch has none to lose.
+fn is_down(local: &LocalPort) -> bool {
+    local.port != PortNum::ZERO && local.state == PortState::Down
 }
 
 /// Opens the history in the state folder, and records the start of this run.
@@ -608,11 +614,13 @@ impl Shell {
         match self.line.reopen() {
             Ok(()) => {
                 self.reopen_at = None;
-                tracing::info!("the port is back");
-                self.core.handle(
-                    Event::Inbound(Inbound::Port(PortEvent::Up)),
-                    self.clock.now(),
-                );
+                let event = match is_down(&self.line.transport().local_port()) {
+                    true => PortEvent::Down,
+                    false => PortEvent::Up,
+                };
+                tracing::info!(?event, "the port is back");
+                self.core
+                    .handle(Event::Inbound(Inbound::Port(event)), self.clock.now());
             }
             Err(error) => {
                 tracing::debug!("{error:#}");
