@@ -1,5 +1,7 @@
 //! Inputs of others on which an earlier version failed: `../shared/cases/public`.
 
+#![expect(clippy::print_stderr, reason = "what is skipped is said")]
+
 use std::path::{Path, PathBuf};
 
 use rsm::config::{self, ConfigSeverity, FileKind};
