@@ -145,12 +145,15 @@ pub fn candidates(nodes: &[Guid], port: Option<PortNum>) -> Vec<String> {
     names.map(|name| name.to_string()).collect()
 }
 
+/// Finds nodes whose description passes a test.
+pub type FindDescribed<'a, T> = dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T> + 'a;
+
 /// The nodes with this text in their description, or else with the text before the number of a port
 /// at its end; `find` finds nodes by their description.
 pub fn called<T>(
     text: &str,
     sense: Sense,
-    find: &dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T>,
+    find: &FindDescribed<'_, T>,
 ) -> (Vec<T>, Option<PortNum>) {
     let named = |name: &str| match sense {
         Sense::Whole => called_whole(name, find),
@@ -165,7 +168,7 @@ pub fn called<T>(
 
 /// The nodes with this description, or else the switches with this name in their description; in
 /// this case of letters, or else in any.
-fn called_whole<T>(name: &str, find: &dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T>) -> Vec<T> {
+fn called_whole<T>(name: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
     let alike = |text: &str| text.eq_ignore_ascii_case(name);
     let ways: [&dyn Fn(&str) -> bool; 4] = [
         &|description| description == name,
@@ -178,7 +181,7 @@ fn called_whole<T>(name: &str, find: &dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T>) -
 }
 
 /// The nodes whose description contains this text, in any case of letters.
-fn called_in_part<T>(part: &str, find: &dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T>) -> Vec<T> {
+fn called_in_part<T>(part: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
     let part = part.to_ascii_lowercase();
     find(&|description| contains(&description.to_ascii_lowercase(), &part))
 }
