@@ -65,8 +65,9 @@ impl SledStore {
     ///
     /// [`StoreError::Locked`] when another daemon uses `dir`, [`StoreError::OfHardware`] and
     /// [`StoreError::OfSimulation`] when the store is of another kind of fabric,
-    /// [`StoreError::Schema`] when another version wrote it, and errors of the file system. A damaged database is none: it is
-    /// quarantined, restored from the last export, and [`LoadReport`] says so.
+    /// [`StoreError::Schema`] when another version wrote it, and errors of the file system. A
+    /// damaged database is none: it is quarantined, restored from the last export, and
+    /// [`LoadReport`] says so.
     pub fn open(dir: &Path, fabric: StoreFabric) -> Result<SledStore, StoreError> {
         SledStore::open_on(dir, fabric, Disk::new())
     }

@@ -21,7 +21,7 @@ pub const PROVEN: &str = "the umad device is simulated\n";
 #[derive(Debug, thiserror::Error)]
 pub enum SeenError {
     /// The adapter is not in sysfs.
-    #[error("{path}: {source}")]
+    #[error("cannot read {path}")]
     NoAdapter {
         /// The file that every simulated adapter has.
         path: String,
@@ -35,7 +35,7 @@ pub enum SeenError {
         board: String,
     },
     /// The device cannot be opened.
-    #[error("{DEVICE}: {source}")]
+    #[error("cannot open {DEVICE}")]
     NoDevice {
         /// The error of the C library.
         source: io::Error,

@@ -110,8 +110,8 @@ pub(super) struct Kept {
     pub(super) gpus: StoredGpus,
 }
 
-/// Opens the store of `fabric` in `dir` (`None`: nothing survives), with the store behind it that several
-/// managers share, if there is one; returns its state.
+/// Opens the store of `fabric` in `dir` (`None`: nothing survives), with the store behind it that
+/// several managers share, if there is one; returns its state.
 pub(super) fn open(
     dir: Option<&Path>,
     fabric: StoreFabric,
@@ -687,7 +687,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let findings = DaemonFindings::new();
         let open = || {
-            let opened = open(Some(dir.path()), None, Clock::start(), findings.clone());
+            let opened = open(
+                Some(dir.path()),
+                StoreFabric::Hardware,
+                None,
+                Clock::start(),
+                findings.clone(),
+            );
             let (keeper, kept, _) = opened.unwrap();
             (keeper, kept)
         };
