@@ -216,7 +216,7 @@ fn a_frozen_standby_is_a_finding_about_the_manager_and_not_about_its_host() {
     assert!(!blamed, "{:?}", world.manager().findings());
     assert_eq!(
         world.manager().findings(),
-        [("manager-silent", format!("{host} port 1"))]
+        [("manager-silent", format!("{host}:1"))]
     );
     let found = finding(&world, FindingKind::ManagerSilent).unwrap();
     assert_eq!(found.severity, Severity::Warning);
@@ -243,7 +243,7 @@ fn a_manager_frozen_from_the_start_is_a_finding() {
     assert_eq!(role(&world), SmState::Master);
     assert_eq!(
         world.manager().findings(),
-        [("manager-silent", format!("{host} port 1"))]
+        [("manager-silent", format!("{host}:1"))]
     );
     expect::assert_up(&world);
 }
