@@ -140,6 +140,10 @@ pub const MAX_CONVERGENCES: usize = 1_000;
 /// How long open requests may take to end after a shutdown request.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
+/// The key in the metadata of a refusal whose request would be carried out if it accepted that ports
+/// are cut off; its value is their number.
+pub const CUT_OFF_KEY: &str = "rsm-cut-off";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,7 +163,3 @@ mod tests {
         );
     }
 }
-
-/// The key in the metadata of a refusal whose request would be carried out if it accepted that ports
-/// are cut off; its value is their number.
-pub const CUT_OFF_KEY: &str = "rsm-cut-off";

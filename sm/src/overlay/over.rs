@@ -92,7 +92,7 @@ impl Overlay {
 
 /// Makes limited members of all ports that are members of the default partition by a rule for all
 /// ports of a kind. Switches keep their membership, and so do ports that a rule names.
-fn limit_default(rules: &mut [Rule]) {
+fn limit_default(rules: &mut Vec<Rule>) {
     let of_hosts = |members: PartitionMembers| match members {
         PartitionMembers::All
         | PartitionMembers::ChannelAdapters
@@ -100,9 +100,22 @@ fn limit_default(rules: &mut [Rule]) {
         | PartitionMembers::VirtualAdapters => true,
         PartitionMembers::Switches | PartitionMembers::Own | PartitionMembers::Port(_) => false,
     };
-    let rules = rules.iter_mut();
-    for rule in rules.filter(|rule| rule.p_key == PKey::DEFAULT_LIMITED && of_hosts(rule.members)) {
-        rule.membership = Membership::Limited;
+    for rule in std::mem::take(rules) {
+        if rule.p_key != PKey::DEFAULT_LIMITED || !of_hosts(rule.members) {
+            rules.push(rule);
+            continue;
+        }
+        rules.push(Rule {
+            membership: Membership::Limited,
+            ..rule
+        });
+        if rule.members == PartitionMembers::All {
+            // A rule for all ports is one for switches as well.
+            rules.push(Rule {
+                members: PartitionMembers::Switches,
+                ..rule
+            });
+        }
     }
 }
 

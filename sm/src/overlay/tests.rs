@@ -294,6 +294,7 @@ fn default_partition_is_neither_made_nor_deleted_but_has_members_and_can_be_limi
     assert_eq!(rule(PartitionMembers::All), Some(Membership::Limited));
     for full in [
         PartitionMembers::Own,
+        PartitionMembers::Switches,
         PartitionMembers::Port(Guid(5)),
         PartitionMembers::Port(Guid(1)),
     ] {

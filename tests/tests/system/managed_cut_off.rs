@@ -45,7 +45,8 @@ impl Daemon {
     }
 
     fn printed(&self, arguments: &[&str]) -> String {
-        let finished = self.run(arguments).success();
+        let wide = [arguments, &["--wide"]].concat();
+        let finished = self.run(&wide).success();
         finished.unwrap_or_else(|error| panic!("{error}")).stdout
     }
 

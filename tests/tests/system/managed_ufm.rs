@@ -241,7 +241,8 @@ fn calls_of_infra_controller_are_answered_as_it_expects() {
     assert_eq!(all["0x7fff"]["partition"], "management");
     assert_eq!(all["0x7fff"]["membership"], "full");
     assert_eq!(all["0x7fff"]["guids"].as_array().map(Vec::len), Some(14));
-    ufm.site.rsmctl(&["partition", "default", "limited"]);
+    ufm.site
+        .rsmctl(&["partition", "default", "limited", "--yes"]);
     assert_eq!(
         ufm.get(&v3("/resources/pkeys/0x7fff"))["membership"],
         "limited"

@@ -121,7 +121,7 @@ fn a_partition_made_on_the_master_is_in_force_at_its_successor() {
     let shown = second.command(&["partition", "show", "0x10"]);
     assert!(guids.iter().all(|guid| shown.contains(guid)), "{shown}");
     // It is the successor's to change.
-    second.command(&["partition", "delete", "0x10"]);
+    second.command(&["partition", "delete", "0x10", "--yes"]);
     let expected = BTreeSet::from([0xffff]);
     assert_eq!(held(), [expected.clone(), expected]);
     second.stop();
