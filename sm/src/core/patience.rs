@@ -64,9 +64,8 @@ impl Core {
         if has_waited && self.plan.is_some() {
             let explained = explained_by_losses(self.client.stats().loss_permille);
             for (context, attempts) in self.client.pending_requests() {
-                let attempts = attempts.saturating_sub(explained);
                 if let (Context::Sweep(query), 1..) = (*context, attempts) {
-                    sweep.on_overdue(&mut self.inventory, query, attempts);
+                    sweep.on_overdue(&mut self.inventory, query, attempts, explained);
                 }
             }
         }
@@ -75,14 +74,20 @@ impl Core {
             if let Withdrawal::Unsent(_) = withdrawal {
                 let unsent = pick(covers, |picks| self.client.cancel_queued(picks));
                 unsent.into_iter().for_each(|query| sweep.postpone(query));
-            } else {
-                let taken = pick(covers, |picks| self.client.withdraw(picks));
-                taken.into_iter().for_each(|query| sweep.withdrawn(query));
+                continue;
+            }
+            let taken = pick(covers, |picks| self.client.withdraw(picks));
+            for query in taken {
+                match withdrawal {
+                    Withdrawal::Everything => sweep.park(&self.inventory, query),
+                    Withdrawal::Overdue(_) => sweep.reroute(query),
+                    _ => sweep.withdrawn(query),
+                }
             }
         }
         // A question from before the paths changed may become overdue only now.
         let may_be_on_dead_way = has_waited && !self.inventory.suspects.is_empty();
-        if sweep.take_rerouted() || may_be_on_dead_way {
+        if !sweep.is_outward() && (sweep.take_rerouted() || may_be_on_dead_way) {
             // A suspect owes one answer by any path; questions to other nodes go out again by a
             // live one.
             let suspects = &self.inventory.suspects;

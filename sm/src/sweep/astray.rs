@@ -65,6 +65,11 @@ impl Sweep {
         if !is_due || matches!(self.scope, SweepScope::Full { .. }) {
             return false;
         }
+        if self.is_outward() {
+            // Its paths are those of the search until its end. All is read after it.
+            self.moves.is_of_trunk = true;
+            return false;
+        }
         self.moves.rounds += 1;
         let bare: Vec<PortKey> = displaced
             .into_iter()
@@ -119,7 +124,7 @@ fn lacks_neighbour(port: &InventoryPort) -> bool {
 }
 
 /// The switch whose route decides who answers a query: the asked one, or the one beside a host.
-fn switch_on_the_way(inventory: &Inventory, query: Query) -> Option<Guid> {
+pub(super) fn switch_on_the_way(inventory: &Inventory, query: Query) -> Option<Guid> {
     let key = match query {
         Query::Node(from) => from?,
         query => PortKey::new(query.node()?, query.port()),

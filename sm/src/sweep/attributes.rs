@@ -98,7 +98,12 @@ impl Sweep {
         }
         inventory.faults.owe(query, status);
         // A switch that is silent now may be gone: ask its neighbours for their links.
-        if matches!((query, self.scope), (Query::Switch(_), SweepScope::Light)) {
+        if matches!(query, Query::Switch(_)) && self.is_outward() {
+            if status.is_some() {
+                // A switch that refuses SwitchInfo is there, and what is behind it may be.
+                self.ask_reported_ports(inventory, guid);
+            }
+        } else if matches!((query, self.scope), (Query::Switch(_), SweepScope::Light)) {
             let neighbours: Vec<PortKey> = inventory
                 .node(guid)
                 .map(|node| {
@@ -272,6 +277,7 @@ impl Sweep {
             self.changed = true;
             self.ask_reported(inventory, guid);
         }
+        self.search_on(inventory, guid, port_state_change);
     }
 
     /// Handles a reset of the switch: it holds no tables, and other settings may be gone.
@@ -375,8 +381,11 @@ impl Sweep {
         );
         if wanted && (retrained || !hopeless) {
             self.ask(Query::Node(Some(key)));
-        } else if let Some(peer) = ahead {
-            self.ask(Query::Port(peer));
+        } else {
+            if let Some(peer) = ahead {
+                self.ask(Query::Port(peer));
+            }
+            self.pass_on(inventory, key);
         }
     }
 }

@@ -36,6 +36,7 @@ pub mod m_key;
 pub mod managed;
 pub mod mft_image;
 mod neighbours;
+mod outward;
 pub mod p_keys;
 mod partition;
 mod paths;
@@ -67,6 +68,7 @@ use self::fault::Faults;
 use self::inventory::{Inventory, InventoryPort, PortKey};
 use self::managed::BlockKey;
 use self::mft_image::MftBlock;
+use self::outward::Outward;
 use self::port_states::Shown;
 use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
@@ -310,6 +312,8 @@ pub struct Sweep {
     /// Switches that left a table of port states unanswered.
     silent_tables: BTreeSet<Guid>,
     suspicion: Suspicion,
+    /// The search outwards, once known paths are hearsay.
+    outward: Option<Outward>,
     /// Whether only urgent work ends the sweep before silent nodes had all their attempts.
     waits_for_silent: bool,
     /// Whether a report or answer showed a change.
@@ -366,6 +370,7 @@ impl Sweep {
             shown_states: HashMap::new(),
             silent_tables: BTreeSet::new(),
             suspicion: Suspicion::default(),
+            outward: None,
             waits_for_silent: false,
             changed: false,
             stale: false,
@@ -466,8 +471,11 @@ impl Sweep {
         if self.targets.contains_key(&guid) {
             return self.ask_target_again(guid);
         }
-        self.targets
-            .insert(guid, reach::way_of_reports(inventory, guid));
+        let way = match self.is_outward() {
+            true => None,
+            false => reach::way_of_reports(inventory, guid),
+        };
+        self.targets.insert(guid, way);
         self.changed = true;
         if node.is_switch() {
             self.again(Query::Switch(guid));
@@ -578,6 +586,7 @@ impl Sweep {
     pub fn finish(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
         self.owe_postponed(inventory);
         self.count_misses(inventory);
+        self.end_outward(inventory);
         if let SweepScope::Full { .. } = self.scope {
             for key in self.disproved_cables(inventory) {
                 inventory.part(key);
@@ -697,7 +706,11 @@ impl Sweep {
     fn address(&self, inventory: &Inventory, query: Query) -> Option<Ask> {
         // The LID route may lead over the part that just changed; a light sweep can afford to try.
         let lid = match query {
-            Query::Switch(guid) if self.scope == SweepScope::Light && !self.is_by_path(query) => {
+            Query::Switch(guid)
+                if self.scope == SweepScope::Light
+                    && !self.is_outward()
+                    && !self.is_by_path(query) =>
+            {
                 reach::lid_of(inventory, guid, |_, _, _| true)
             }
             _ => None,

@@ -163,6 +163,10 @@ impl Sweep {
         }
         inventory.join(from, here);
         let switch = info.node_type() == NodeType::Switch;
+        if switch {
+            self.meet_outward(inventory, here.node, path);
+            self.hear_outward(here.node);
+        }
         if is_moved && !switch {
             // Answers of this sweep from behind its cable before may be those of another node: only
             // NodeInfo says of which.

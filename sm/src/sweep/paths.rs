@@ -36,6 +36,11 @@ pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
     lead(inventory, guids.into_iter().zip(ways).collect())
 }
 
+/// Forgets the last search: paths are about to be others than it found.
+pub(super) fn forget(inventory: &mut Inventory) {
+    inventory.search = None;
+}
+
 /// The path to a node, and its second path.
 type Ways = (DirectedPath, Option<DirectedPath>);
 

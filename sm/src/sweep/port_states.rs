@@ -233,6 +233,8 @@ impl Sweep {
             } else if differs {
                 // The answer to an earlier Get of this sweep may be older than the table.
                 self.again(Query::Port(key));
+            } else if shown.state != PortState::Down {
+                self.pass_on(inventory, key);
             }
         }
     }

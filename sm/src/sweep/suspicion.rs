@@ -19,11 +19,22 @@ use super::{Query, Sweep, SweepScope, paths};
 
 /// Attempts in a row that a node leaves unanswered before it is a suspect: a single loss may be
 /// chance.
-const ATTEMPTS_TO_SUSPICION: u8 = 2;
+pub(super) const ATTEMPTS_TO_SUSPICION: u8 = 2;
+
+/// Nodes that leave questions unanswered at a time, from which on all known paths are hearsay.
+pub(super) const NODES_TO_HEARSAY: usize = 2;
 
 /// As [`ATTEMPTS_TO_SUSPICION`], for a switch that just lost a cable: silence and a lost cable
 /// together are no chance.
 const ATTEMPTS_AFTER_LOST_CABLE: u8 = 1;
+
+/// Switches that lost cables by the answers of their neighbours and did not report it themselves,
+/// from which on all known paths are hearsay, too. A switch that loses power is one of them.
+const REPORTED_TO_HEARSAY: usize = 3;
+
+/// If losses explain more unanswered attempts in a row than this, they also make several nodes
+/// silent at once, and to ask every switch anew would cost more than it saves.
+const EXPLAINED_IN_HEARSAY: u8 = 2;
 
 /// Queries that the caller must withdraw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +47,10 @@ pub enum Withdrawal {
     Port(PortKey),
     /// NodeInfo of the node behind this port: its link is down.
     Behind(PortKey),
+    /// All questions: their paths are hearsay. [`Sweep::park`] keeps them.
+    Everything,
+    /// This one: [`Sweep::reroute`] sends it again by another path.
+    Overdue(Query),
 }
 
 impl Withdrawal {
@@ -44,6 +59,8 @@ impl Withdrawal {
         match (self, query) {
             (Withdrawal::Unsent(guid) | Withdrawal::Node(guid), _) => query.node() == Some(guid),
             (Withdrawal::Behind(port), Query::Node(from)) => from == Some(port),
+            (Withdrawal::Everything, _) => true,
+            (Withdrawal::Overdue(overdue), _) => overdue == query,
             (
                 Withdrawal::Port(port),
                 Query::Port(key)
@@ -87,19 +104,71 @@ pub(super) struct Suspicion {
     by_path: HashSet<Query>,
     /// Whether there are new suspects since [`Sweep::take_suspicion`].
     is_new: bool,
+    /// Nodes that were no suspects, and left a question unanswered without any other answer.
+    overdue_at_once: BTreeSet<Guid>,
+}
+
+impl Suspicion {
+    /// That of a search outwards, which withdraws all questions before.
+    pub(super) fn of_new_search() -> Suspicion {
+        Suspicion {
+            withdrawals: VecDeque::from([Withdrawal::Everything]),
+            is_new: true,
+            ..Suspicion::default()
+        }
+    }
+
+    /// Sends an overdue query again by the present path: its attempts count anew.
+    pub(super) fn send_again(&mut self, query: Query) {
+        self.unanswered.remove(&query);
+        self.withdrawals.push_back(Withdrawal::Overdue(query));
+    }
+
+    /// See [`Sweep::is_by_path`].
+    pub(super) fn is_by_path(&self, query: Query) -> bool {
+        self.by_path.contains(&query)
+    }
+
+    /// Takes back the unsent queries to a node, until it answers.
+    pub(super) fn keep_unsent(&mut self, guid: Guid) {
+        self.withdrawals.push_back(Withdrawal::Unsent(guid));
+    }
+
+    /// No cable leads to a node by now: takes back all its queries.
+    pub(super) fn take_back(&mut self, guid: Guid) {
+        self.withdrawals.push_back(Withdrawal::Node(guid));
+    }
+
+    /// The sweep can end without the answers that a node owes.
+    pub(super) fn await_no_longer(&mut self, inventory: &mut Inventory, guid: Guid) {
+        self.overdue.insert(guid);
+        self.is_new |= inventory.suspects.insert(guid);
+    }
 }
 
 impl Sweep {
-    /// Records that `attempts` attempts of `query` got no answer in time; the client repeats it.
-    pub fn on_overdue(&mut self, inventory: &mut Inventory, query: Query, attempts: u8) {
-        if query.is_optional() {
-            // Firmware that does not know the attribute may never answer.
+    /// Records that `attempts` attempts of `query` got no answer in time, of which losses explain
+    /// `explained`; the client repeats it.
+    pub fn on_overdue(
+        &mut self,
+        inventory: &mut Inventory,
+        query: Query,
+        attempts: u8,
+        explained: u8,
+    ) {
+        // Firmware that does not know an optional attribute may never answer. Questions that are not
+        // of this sweep any longer are about to be withdrawn.
+        if query.is_optional() || !self.asked.contains(&query) {
+            return;
+        }
+        if attempts <= explained && !self.is_outward() {
             return;
         }
         let before = self.suspicion.unanswered.insert(query, attempts);
         if before.is_some_and(|before| before >= attempts) {
             return;
         }
+        let attempts = attempts.saturating_sub(explained);
         let node = match query {
             Query::Node(None) => None,
             Query::Node(Some(from)) => {
@@ -114,7 +183,21 @@ impl Sweep {
         let Some(guid) = node.filter(|&guid| inventory.node(guid).is_some()) else {
             return;
         };
-        if self.suspicion.heard.remove(&guid) {
+        if self.is_outward() && self.sends_again(inventory, query, guid) {
+            return;
+        }
+        if attempts == 0 || self.suspicion.heard.remove(&guid) {
+            return;
+        }
+        if self.is_outward() {
+            if !matches!(query, Query::Node(_)) {
+                self.overdue_outward(inventory, guid, attempts);
+            }
+            return;
+        }
+        let is_hearsay =
+            explained <= EXPLAINED_IN_HEARSAY && self.has_lost_its_paths(inventory, guid, attempts);
+        if is_hearsay && self.go_outward(inventory) {
             return;
         }
         let enough = if self.suspicion.lost.contains_key(&guid) {
@@ -127,6 +210,20 @@ impl Sweep {
             self.suspicion.asked.insert(guid);
             self.suspect(inventory, guid);
         }
+    }
+
+    /// Whether several nodes are silent at once, of which `guid` is one: paths lead through what
+    /// died, or to it. A light sweep asks so many that losses alone make some of them.
+    fn has_lost_its_paths(&mut self, inventory: &Inventory, guid: Guid, attempts: u8) -> bool {
+        let enough = match self.scope {
+            SweepScope::Light => ATTEMPTS_TO_SUSPICION,
+            SweepScope::Full { .. } | SweepScope::Targets => ATTEMPTS_AFTER_LOST_CABLE,
+        };
+        let silent = &mut self.suspicion.overdue_at_once;
+        if attempts >= enough && !inventory.suspects.contains(&guid) {
+            silent.insert(guid);
+        }
+        silent.len() >= NODES_TO_HEARSAY
     }
 
     /// The next queries that the caller must withdraw, if any.
@@ -209,7 +306,7 @@ impl Sweep {
     /// Whether `query` was [rerouted](Sweep::reroute). Once is enough: after that a silent node
     /// gets the usual attempts.
     pub fn is_by_path(&self, query: Query) -> bool {
-        self.suspicion.by_path.contains(&query)
+        self.suspicion.is_by_path(query)
     }
 
     /// Before a query to a suspect: finds a path to it over cables that are present.
@@ -225,6 +322,9 @@ impl Sweep {
     /// Whether `query` must not go now: its node is unreachable, or is a suspect that owes an
     /// answer already.
     pub(super) fn holds_back(&mut self, inventory: &Inventory, query: Query) -> bool {
+        if self.is_outward() {
+            return self.defers(inventory, query);
+        }
         let Some(guid) = query.node() else {
             return false;
         };
@@ -241,8 +341,10 @@ impl Sweep {
 
     /// After any answer of a node: it is no suspect.
     pub(super) fn hear(&mut self, inventory: &mut Inventory, guid: Guid) {
+        self.hear_outward(guid);
         let suspicion = &mut self.suspicion;
         suspicion.heard.insert(guid);
+        suspicion.overdue_at_once.remove(&guid);
         let was_suspect = inventory.suspects.remove(&guid);
         let was_cut_off = suspicion.unreachable.remove(&guid);
         if !was_suspect && !was_cut_off {
@@ -259,7 +361,7 @@ impl Sweep {
         for port in lost {
             self.again(Query::Port(PortKey::new(guid, port)));
         }
-        if was_cut_off {
+        if was_cut_off && !self.is_outward() {
             paths::refresh(inventory);
         }
     }
@@ -315,6 +417,9 @@ impl Sweep {
     /// Handles a lost cable of a switch. One query to the switch clarifies it: its own trap may be
     /// under way or lost. A switch that lost several cables and reported none may be dead.
     fn lost_by_switch(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
+        if self.is_outward() {
+            return self.doubt_outward(inventory, peer);
+        }
         let leads_to_peer = paths::lead_over(inventory, from, peer);
         let leads_back = paths::lead_over(inventory, peer, from);
         if leads_to_peer && !leads_back && inventory.suspects.contains(&peer.node) {
@@ -326,6 +431,12 @@ impl Sweep {
         }
         let ports = self.suspicion.lost.entry(peer.node).or_default();
         ports.insert(peer.port);
+        let unheard = self.suspicion.lost.keys();
+        let unheard = unheard.filter(|&&guid| !self.is_target(guid)).count();
+        if unheard >= REPORTED_TO_HEARSAY && self.go_outward(inventory) {
+            return;
+        }
+        let ports = self.suspicion.lost.entry(peer.node).or_default();
         if ports.len() > 1 && !self.is_target(peer.node) {
             self.suspect(inventory, peer.node);
         } else {
@@ -386,6 +497,9 @@ impl Sweep {
     }
 
     fn keep_for_later(&mut self, query: Query) {
+        if self.is_outward() {
+            return self.keep_outward(query);
+        }
         if let Some(guid) = query.node()
             && !self.suspicion.unreachable.contains(&guid)
         {
@@ -471,6 +585,6 @@ fn is_reached_from(inventory: &Inventory, guid: Guid, end: PortKey) -> bool {
 }
 
 /// The other ends of a node's cables.
-fn cables(node: &InventoryNode) -> impl Iterator<Item = PortKey> + '_ {
+pub(super) fn cables(node: &InventoryNode) -> impl Iterator<Item = PortKey> + '_ {
     node.external_ports().filter_map(|(_, port)| port.peer)
 }

@@ -10,6 +10,7 @@
 //! * [`deliveries`] follows packets after every Set: whether any is lost between one set of tables
 //!   and the next.
 //! * [`watch`] checks every state that was ever on the wire: credit loops, moved LIDs.
+//! * [`Walker`] follows packets between hosts by the switches' tables alone: how long pairs are lost.
 //! * [`seeds`] runs a scenario for many seeds and prints the command to repeat a failing one.
 
 pub mod deliveries;
@@ -22,6 +23,7 @@ mod manager;
 pub mod partitions;
 pub mod seeds;
 mod shared;
+mod walker;
 pub mod watch;
 mod world;
 
@@ -29,4 +31,5 @@ pub use dice::Dice;
 pub use foreign::ForeignManager;
 pub use ledger::Ledger;
 pub use manager::{Manager, Memory};
+pub use walker::{Pairs, Walker};
 pub use world::{Settings, World, first_host};

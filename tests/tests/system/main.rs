@@ -91,6 +91,7 @@ mod sim_m_key;
 mod sim_m_keys;
 mod sim_m_keys_shared;
 mod sim_managers;
+mod sim_mass_faults;
 mod sim_missing;
 mod sim_multicast;
 mod sim_oddities;

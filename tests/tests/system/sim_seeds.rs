@@ -11,7 +11,7 @@ use rsm::health::{Isolate, PortErrors, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
-use rsm_sim::{Devices, Silence};
+use rsm_sim::{Devices, Personality, Silence};
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, partitions, seeds};
 
 /// The environment variable with the number of seeds of the soak test.
@@ -27,9 +27,13 @@ const ENGINE: &str = "RSM_ENGINE";
 /// The environment variable that adds drains to the soak test.
 const DRAINS: &str = "RSM_DRAINS";
 
-/// How long the subnet manager may take to rest after the last fault: several times the longest
+/// How long the subnet manager may take to rest after an operator's order: several times the longest
 /// pause between repairs and retries.
 const LIMIT: Duration = Duration::from_secs(600);
+
+/// How long it may take to rest after the last fault: three light sweeps' intervals, the longest
+/// pause between repairs, and all attempts of one request, four times where losses explain silence.
+const CONVERGED: Duration = Duration::from_millis(3 * 10_000 + 30_000 + 4 * 2_600);
 
 /// Longer than the damping of a link and several light sweeps.
 const QUIET: Duration = Duration::from_secs(100);
@@ -70,6 +74,10 @@ pub(crate) struct Hardware {
     switches: Vec<Guid>,
     hosts: Vec<Guid>,
     cables: Vec<(Guid, PortNum)>,
+    /// By cable: the node at its other end.
+    ends: BTreeMap<(Guid, PortNum), Guid>,
+    /// By node: those at the other ends of its cables.
+    peers: BTreeMap<Guid, Vec<Guid>>,
 }
 
 impl Hardware {
@@ -86,6 +94,8 @@ impl Hardware {
                 .filter(|&guid| guid != own.0)
                 .collect::<Vec<_>>()
         };
+        let mut ends = BTreeMap::new();
+        let mut peers: BTreeMap<Guid, Vec<Guid>> = BTreeMap::new();
         let cables = world
             .sim
             .nodes()
@@ -97,12 +107,58 @@ impl Hardware {
                 let peer = world.sim.peer(guid, port).expect("it is there");
                 peer.is_some_and(|peer| (guid, port) < peer)
             })
-            .collect();
+            .collect::<Vec<_>>();
+        for &(guid, port) in &cables {
+            let peer = world.sim.peer(guid, port).expect("it is there");
+            let (peer, _) = peer.expect("it has a cable");
+            ends.insert((guid, port), peer);
+            peers.entry(guid).or_default().push(peer);
+            peers.entry(peer).or_default().push(guid);
+        }
         Hardware {
             switches: kinds(NodeKind::Switch),
             hosts: kinds(NodeKind::Ca),
             cables,
+            ends,
+            peers,
         }
+    }
+
+    /// The switches at one distance from the hosts.
+    fn tier(&self, dice: &mut Dice) -> Vec<Guid> {
+        let mut reached: BTreeSet<Guid> = self.hosts.iter().copied().collect();
+        let mut tiers: Vec<Vec<Guid>> = Vec::new();
+        loop {
+            let near = reached.iter().flat_map(|&node| self.neighbours(node));
+            let next: BTreeSet<Guid> = near.filter(|node| !reached.contains(node)).collect();
+            if next.is_empty() {
+                return dice.pick(&tiers.iter().collect::<Vec<_>>()).clone();
+            }
+            tiers.push(next.iter().copied().collect());
+            reached.extend(next);
+        }
+    }
+
+    fn half(&self, dice: &mut Dice) -> Vec<Guid> {
+        let switches = self.switches.iter().copied();
+        switches.filter(|_| dice.one_in(2)).collect()
+    }
+
+    /// The switches at the other ends of a node's cables.
+    fn neighbours(&self, node: Guid) -> Vec<Guid> {
+        let mut near: Vec<Guid> = self.peers.get(&node).cloned().unwrap_or_default();
+        near.retain(|peer| self.switches.contains(peer));
+        near
+    }
+
+    /// The cables between `side` and other switches.
+    fn trunks_out_of(&self, side: &BTreeSet<Guid>) -> Vec<(Guid, PortNum)> {
+        let crosses = |&&(guid, port): &&(Guid, PortNum)| {
+            let peer = self.ends[&(guid, port)];
+            let are_switches = [guid, peer].iter().all(|end| self.switches.contains(end));
+            are_switches && side.contains(&guid) != side.contains(&peer)
+        };
+        self.cables.iter().filter(crosses).copied().collect()
     }
 
     fn node(&self, dice: &mut Dice) -> Guid {
@@ -120,7 +176,7 @@ pub(crate) fn schedule_fault(
     hardware: &Hardware,
     delay: Duration,
     dice: &mut Dice,
-) {
+) -> Duration {
     let over = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
     match dice.below(11) {
         0..=2 => {
@@ -191,6 +247,62 @@ pub(crate) fn schedule_fault(
             world.schedule_kill(delay, over, memory);
         }
     }
+    over
+}
+
+/// Schedules the death of many parts at one instant after `delay`: a tier, a row, a pod, a random
+/// half of the switches, or the cables of a cut. Some time later they come back, at one instant too.
+/// Returns when.
+fn schedule_mass_fault(
+    world: &mut World,
+    hardware: &Hardware,
+    delay: Duration,
+    dice: &mut Dice,
+) -> Duration {
+    let over = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
+    let switches = match dice.below(5) {
+        0 => hardware.tier(dice),
+        1 => {
+            let row = 1 + dice.below(hardware.switches.len());
+            let first = dice.below(hardware.switches.len() - row + 1);
+            hardware.switches[first..first + row].to_vec()
+        }
+        2 => {
+            let centre = dice.pick(&hardware.switches);
+            let mut pod = hardware.neighbours(centre);
+            pod.push(centre);
+            pod
+        }
+        3 => hardware.half(dice),
+        _ => {
+            let side: BTreeSet<Guid> = hardware.half(dice).into_iter().collect();
+            let cut: Vec<_> = hardware.trunks_out_of(&side);
+            let again = cut.clone();
+            world.schedule(delay, move |world| {
+                for (guid, port) in cut {
+                    world.sim.unlink(guid, port).expect("there is a cable");
+                }
+            });
+            world.schedule(over, move |world| {
+                for (guid, port) in again {
+                    world.sim.relink(guid, port).expect("there is a cable");
+                }
+            });
+            return over;
+        }
+    };
+    let again = switches.clone();
+    world.schedule(delay, move |world| {
+        for node in switches {
+            world.sim.power_off(node).expect("it is there");
+        }
+    });
+    world.schedule(over, move |world| {
+        for node in again {
+            world.sim.power_on(node).expect("it is there");
+        }
+    });
+    over
 }
 
 /// Whether operators drain parts while faults happen, and ports become unhealthy.
@@ -296,40 +408,75 @@ fn between_switches(world: &World, key: PortKey) -> bool {
     switches.contains(&key.node) && peer.is_some_and(|peer| switches.contains(&peer.0))
 }
 
+/// Whether many parts die at one instant, besides faults of single parts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MassFaults {
+    None,
+    Some,
+}
+
+/// What a family of seeds has in common.
+#[derive(Clone, Copy)]
+struct Family {
+    devices: Devices,
+    engine: EngineKind,
+    maintenance: Maintenance,
+    mass_faults: MassFaults,
+}
+
+/// Devices without habits, and faults of single parts.
+const SINGLE_FAULTS: Family = Family {
+    devices: Devices::Alike(Personality::POLITE),
+    engine: EngineKind::Auto,
+    maintenance: Maintenance::None,
+    mass_faults: MassFaults::None,
+};
+
 /// A schedule on devices without habits.
 fn run(seed: u64) {
-    run_with(
-        seed,
-        Devices::default(),
-        EngineKind::Auto,
-        Maintenance::None,
-    );
+    let family = Family {
+        mass_faults: MassFaults::Some,
+        ..SINGLE_FAULTS
+    };
+    run_with(seed, family);
 }
 
 /// The same schedule with drains in between.
 fn run_with_drains(seed: u64) {
-    run_with(
-        seed,
-        Devices::default(),
-        EngineKind::Auto,
-        Maintenance::Drains,
-    );
+    let family = Family {
+        maintenance: Maintenance::Drains,
+        mass_faults: MassFaults::Some,
+        ..SINGLE_FAULTS
+    };
+    run_with(seed, family);
 }
 
 /// The same schedule on devices with habits, by seed.
-fn run_on_devices(seed: u64) {
+fn run_on_devices(seed: u64, mass_faults: MassFaults) {
     // Every second seed mixes them, node by node.
     let devices = match ALIKE.get((seed % (2 * ALIKE.len() as u64)) as usize) {
         Some(alike) => Devices::parse(alike).expect("these are devices"),
         None => Devices::Mixed(seed),
     };
-    run_with(seed, devices, EngineKind::Auto, Maintenance::None);
+    let family = Family {
+        devices,
+        mass_faults,
+        ..SINGLE_FAULTS
+    };
+    run_with(seed, family);
 }
 
-fn run_with(seed: u64, devices: Devices, engine: EngineKind, maintenance: Maintenance) {
+fn run_with(seed: u64, family: Family) {
+    let Family {
+        devices,
+        engine,
+        maintenance,
+        mass_faults,
+    } = family;
     let mut dice = Dice::new(seed);
     // Of their own, so that the faults are those of the seed without drains.
     let mut drains = Dice::new(!seed);
+    let mut masses = Dice::new(seed.rotate_left(32) ^ 1);
     let mut settings = Settings {
         seed,
         planning_time: dice.duration(10 * MICROSECOND, SECOND / 20),
@@ -343,6 +490,8 @@ fn run_with(seed: u64, devices: Devices, engine: EngineKind, maintenance: Mainte
     }
     settings.sim.reboot_time = dice.duration(10 * MICROSECOND, 2 * SECOND);
     settings.sim.link_training = dice.duration(10 * MICROSECOND, SECOND / 20);
+    // Until what comes back last is there.
+    let boots = settings.sim.reboot_time + settings.sim.link_training;
     if seed % 2 == 1 {
         settings.core.policy = partitions::policy(PARTITIONS);
     }
@@ -354,10 +503,17 @@ fn run_with(seed: u64, devices: Devices, engine: EngineKind, maintenance: Mainte
     // Episodes of several faults close together, so that they hit the sweeps and pushes of earlier
     // ones.
     let mut start = Duration::ZERO;
+    let mut last_over = Duration::ZERO;
     for _ in 0..1 + dice.below(4) {
         for _ in 0..1 + dice.below(4) {
             let delay = start + dice.duration(10 * MICROSECOND, SECOND / 10);
-            schedule_fault(&mut world, &hardware, delay, &mut dice);
+            let over = schedule_fault(&mut world, &hardware, delay, &mut dice);
+            last_over = last_over.max(over);
+        }
+        if mass_faults == MassFaults::Some {
+            let delay = start + masses.duration(10 * MICROSECOND, SECOND / 10);
+            let over = schedule_mass_fault(&mut world, &hardware, delay, &mut masses);
+            last_over = last_over.max(over);
         }
         if maintenance == Maintenance::Drains {
             for _ in 0..1 + drains.below(3) {
@@ -367,8 +523,8 @@ fn run_with(seed: u64, devices: Devices, engine: EngineKind, maintenance: Mainte
         }
         start += dice.duration(SECOND / 100, 5 * SECOND);
     }
-    world.run_for(start + 6 * SECOND);
-    world.settle(LIMIT);
+    world.run_for(last_over + boots);
+    world.settle(CONVERGED);
     world.run_for(QUIET);
     world.settle(LIMIT);
     if world.watched().was_overtaken() {
@@ -419,13 +575,13 @@ fn random_faults_beside_drains_converge_and_leave_no_drained_cable_in_use() {
 #[test]
 fn random_faults_on_devices_with_habits_converge() {
     let test = "--test system sim_seeds::random_faults_on_devices_with_habits_converge";
-    seeds::run(test, 3000, run_on_devices);
+    seeds::run(test, 3000, |seed| run_on_devices(seed, MassFaults::Some));
 }
 
 #[test]
 fn seeds_that_failed_before_converge() {
     for seed in ONCE_FAILED {
-        run(seed);
+        run_with(seed, SINGLE_FAULTS);
     }
 }
 
@@ -435,7 +591,11 @@ fn seeds_that_failed_before_converge() {
 fn fabric_tree_on_rings_closes_no_loop_beside_silent_neighbours() {
     let engine = "fabric-tree".parse().expect("an engine");
     for seed in [505, 2091] {
-        run_with(seed, Devices::default(), engine, Maintenance::None);
+        let family = Family {
+            engine,
+            ..SINGLE_FAULTS
+        };
+        run_with(seed, family);
     }
 }
 
@@ -447,7 +607,11 @@ fn ports_that_were_down_for_a_moment_give_their_kind_no_habit() {
     for seed in [
         3111, 3229, 4029, 7071, 7812, 9154, 11594, 11630, 11910, 15236, 19777,
     ] {
-        run_with(seed, Devices::default(), engine, Maintenance::None);
+        let family = Family {
+            engine,
+            ..SINGLE_FAULTS
+        };
+        run_with(seed, family);
     }
 }
 
@@ -456,7 +620,7 @@ fn ports_that_were_down_for_a_moment_give_their_kind_no_habit() {
 #[test]
 fn entries_of_unanswered_sets_close_no_loop_with_tables_of_another_order() {
     for seed in [787, 1927] {
-        run_on_devices(seed);
+        run_on_devices(seed, MassFaults::None);
     }
 }
 
@@ -464,7 +628,7 @@ fn entries_of_unanswered_sets_close_no_loop_with_tables_of_another_order() {
 /// of their cables, found a change, and went on without them before they had answered.
 #[test]
 fn slow_neighbouring_switches_are_read_in_the_end() {
-    run_on_devices(2770);
+    run_on_devices(2770, MassFaults::None);
 }
 
 #[test]
@@ -489,6 +653,12 @@ fn soak() {
             Devices::Mixed(_) => Devices::Mixed(seed),
             alike => alike,
         };
-        run_with(seed, devices, engine, maintenance);
+        let family = Family {
+            devices,
+            engine,
+            maintenance,
+            mass_faults: MassFaults::Some,
+        };
+        run_with(seed, family);
     });
 }

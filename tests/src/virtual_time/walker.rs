@@ -1,0 +1,229 @@
+//! Follows packets between hosts by what switches hold, without the manager's code.
+//!
+//! A pair of hosts is connected if links that are up join both to the manager; it is lost as long as
+//! the tables of the switches and the states of the links do not lead a packet from one to the other.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::PortState;
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::Sim;
+
+/// More hops than any path has; a longer one is a loop.
+const HOPS_MAX: usize = 64;
+
+/// A port of a host, with the LID that it has when the walker starts.
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    node: Guid,
+    port: PortNum,
+    lid: Lid,
+}
+
+/// Where a cable leads.
+#[derive(Clone, Copy)]
+enum End {
+    Switch(usize),
+    Host(usize),
+}
+
+/// A link that is up.
+#[derive(Clone, Copy)]
+struct Link {
+    end: End,
+    /// Whether both ends are Active, so that it passes packets of data.
+    is_active: bool,
+}
+
+/// The walker of one fabric.
+#[derive(Clone, Debug)]
+pub struct Walker {
+    switches: Vec<Guid>,
+    hosts: Vec<Host>,
+    /// The manager's place among `hosts`.
+    manager: usize,
+}
+
+/// What a walker found at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pairs {
+    /// Ordered pairs of hosts that links join to the manager.
+    pub connected: usize,
+    /// Those among them between which packets get lost.
+    pub lost: usize,
+}
+
+impl Walker {
+    /// A walker between the hosts that have a LID, around the manager's port.
+    ///
+    /// # Panics
+    ///
+    /// When the manager's port is none of a host with a LID.
+    #[must_use]
+    pub fn new(sim: &Sim, manager: (Guid, PortNum)) -> Walker {
+        let mut nodes: Vec<(Guid, NodeKind)> = sim.nodes().collect();
+        nodes.sort_unstable_by_key(|&(guid, _)| guid);
+        let of = |kind| nodes.iter().filter(move |node| node.1 == kind);
+        let switches: Vec<Guid> = of(NodeKind::Switch).map(|&(guid, _)| guid).collect();
+        let ends = sim.end_ports();
+        let hosts = ends.filter(|(guid, _)| switches.binary_search(guid).is_err());
+        let hosts = hosts.map(|(node, port)| {
+            let info = sim.port_info(node, port).expect("it is a port");
+            let lid = info.lid();
+            Host { node, port, lid }
+        });
+        let hosts: Vec<Host> = hosts.filter(|host| host.lid.is_unicast()).collect();
+        let manager = hosts
+            .iter()
+            .position(|host| (host.node, host.port) == manager)
+            .expect("the manager's port has a LID");
+        Walker {
+            switches,
+            hosts,
+            manager,
+        }
+    }
+
+    /// Counts the pairs that are connected and lost now.
+    #[must_use]
+    pub fn look(&self, sim: &Sim) -> Pairs {
+        let links = Links::of(self, sim);
+        let parts = links.parts();
+        let own_part = links.home(self.manager).map(|leaf| parts[leaf]);
+        let is_joined = |host| {
+            links
+                .home(host)
+                .filter(|&leaf| Some(parts[leaf]) == own_part)
+        };
+        let mut pairs = Pairs {
+            connected: 0,
+            lost: 0,
+        };
+        for (index, host) in self.hosts.iter().enumerate() {
+            if is_joined(index).is_none() {
+                continue;
+            }
+            let arrivals = self.arrivals(sim, &links, index, host.lid);
+            let leaf_is_active = links.hosts[index].is_some_and(|link| link.is_active);
+            for other in (0..self.hosts.len()).filter(|&other| other != index) {
+                let Some(start) = is_joined(other) else {
+                    continue;
+                };
+                pairs.connected += 1;
+                let leaves = links.hosts[other].is_some_and(|link| link.is_active);
+                let arrives = leaves && leaf_is_active && arrivals[start];
+                pairs.lost += usize::from(!arrives);
+            }
+        }
+        pairs
+    }
+
+    /// By switch: whether packets from there to the LID of `target` arrive.
+    fn arrivals(&self, sim: &Sim, links: &Links, target: usize, lid: Lid) -> Vec<bool> {
+        let exits: Vec<Option<End>> = self
+            .switches
+            .iter()
+            .enumerate()
+            .map(|(index, &guid)| {
+                let top = sim.switch_info(guid).ok()?.linear_fdb_top();
+                let exit = *sim.lft(guid).ok()?.get(lid.index())?;
+                let link = *links.switches[index].get(usize::from(exit))?;
+                (lid <= top).then_some(link?)?.active()
+            })
+            .collect();
+        let arrives = |start: usize| {
+            let mut at = start;
+            for _ in 0..HOPS_MAX {
+                match exits[at] {
+                    Some(End::Host(host)) => return host == target,
+                    Some(End::Switch(next)) => at = next,
+                    None => return false,
+                }
+            }
+            false
+        };
+        (0..self.switches.len()).map(arrives).collect()
+    }
+}
+
+impl Link {
+    fn active(self) -> Option<End> {
+        self.is_active.then_some(self.end)
+    }
+}
+
+/// The links that are up at one moment.
+struct Links {
+    /// By switch and port.
+    switches: Vec<Vec<Option<Link>>>,
+    /// By host.
+    hosts: Vec<Option<Link>>,
+}
+
+impl Links {
+    fn of(walker: &Walker, sim: &Sim) -> Links {
+        let places: BTreeMap<(Guid, PortNum), usize> = walker
+            .hosts
+            .iter()
+            .enumerate()
+            .map(|(index, host)| ((host.node, host.port), index))
+            .collect();
+        let link = |node: Guid, port: PortNum| {
+            let state = |(node, port)| {
+                let info = sim.port_info(node, port).ok()?;
+                (info.port_state() != PortState::Down).then_some(info.port_state())
+            };
+            let peer = sim.peer(node, port).ok().flatten()?;
+            let (here, there) = (state((node, port))?, state(peer)?);
+            let end = match walker.switches.binary_search(&peer.0) {
+                Ok(switch) => End::Switch(switch),
+                Err(_) => End::Host(*places.get(&peer)?),
+            };
+            let is_active = here == PortState::Active && there == PortState::Active;
+            Some(Link { end, is_active })
+        };
+        let ports = |guid| 0..=sim.num_ports(guid).unwrap_or(0);
+        let switches = walker.switches.iter();
+        let switches = switches.map(|&guid| {
+            let ports = ports(guid).map(|port| link(guid, PortNum(port)));
+            ports.collect()
+        });
+        let hosts = walker.hosts.iter();
+        Links {
+            switches: switches.collect(),
+            hosts: hosts.map(|host| link(host.node, host.port)).collect(),
+        }
+    }
+
+    /// The switch of a host.
+    fn home(&self, host: usize) -> Option<usize> {
+        match self.hosts[host]?.end {
+            End::Switch(switch) => Some(switch),
+            End::Host(_) => None,
+        }
+    }
+
+    /// By switch: a number that all switches have which links join to it.
+    fn parts(&self) -> Vec<usize> {
+        let mut parts = vec![usize::MAX; self.switches.len()];
+        for start in 0..parts.len() {
+            if parts[start] != usize::MAX {
+                continue;
+            }
+            parts[start] = start;
+            let mut stack = vec![start];
+            while let Some(at) = stack.pop() {
+                for link in self.switches[at].iter().flatten() {
+                    if let End::Switch(next) = link.end
+                        && parts[next] == usize::MAX
+                    {
+                        parts[next] = start;
+                        stack.push(next);
+                    }
+                }
+            }
+        }
+        parts
+    }
+}

@@ -1,0 +1,296 @@
+//! Many switches or cables die at one instant: how long connected hosts stay apart.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "the figures of a run are read with --nocapture"
+)]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::netlist::NodeKind;
+use rsm_tests::virtual_time::{Dice, Pairs, Settings, Walker, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(30);
+const SUPERPOD: &str = "superpod";
+const THREE_LEVELS: &str = "fat-tree:k=8,levels=3";
+
+/// Until the last connected pair of hosts is served.
+const SERVED: Duration = Duration::from_millis(150);
+
+/// Findings that are true of parts without power or cables.
+const TRUE_FINDINGS: [&str; 4] = [
+    "switch-missing",
+    "cable-missing",
+    "host-missing",
+    "unreachable",
+];
+
+type Cable = (Guid, PortNum);
+
+/// The parts that die together.
+#[derive(Default)]
+struct Strike {
+    switches: Vec<Guid>,
+    cables: Vec<Cable>,
+    /// From the first to the last of them.
+    spread: Duration,
+}
+
+impl Strike {
+    /// The same parts one after the other within `spread`, in the order of their GUIDs.
+    fn spread_over(self, spread: Duration) -> Strike {
+        Strike { spread, ..self }
+    }
+}
+
+fn is_switch(world: &World, node: Guid) -> bool {
+    world.nodes(NodeKind::Switch).contains(&node)
+}
+
+/// The switch of the subnet manager's host.
+fn own_leaf(world: &World) -> Guid {
+    let local = world.manager().local(&world.sim).unwrap();
+    world.sim.peer(local.0, local.1).unwrap().unwrap().0
+}
+
+/// Switches whose names begin with one of `names`.
+fn named(world: &World, names: &[&str]) -> Vec<Guid> {
+    let inventory = world.manager().core().inventory();
+    let mut found = BTreeSet::new();
+    for name in names {
+        let switches = world.nodes(NodeKind::Switch);
+        let matching = switches
+            .into_iter()
+            .filter(|&guid| inventory.name(guid).contains(name));
+        let matching: Vec<Guid> = matching.collect();
+        assert!(!matching.is_empty(), "no switch is called {name}");
+        found.extend(matching);
+    }
+    found.into_iter().collect()
+}
+
+/// Cables between switches, each by one of its ends.
+fn trunks(world: &World) -> Vec<Cable> {
+    let switches = world.nodes(NodeKind::Switch);
+    let ends = switches.iter().flat_map(|&guid| {
+        let ports = 1..=world.sim.num_ports(guid).unwrap();
+        ports.map(move |port| (guid, PortNum(port)))
+    });
+    ends.filter(|&(guid, port)| {
+        let peer = world.sim.peer(guid, port).unwrap();
+        peer.is_some_and(|peer| (guid, port) < peer && is_switch(world, peer.0))
+    })
+    .collect()
+}
+
+/// `count` of `all`, by the dice.
+fn some<T>(mut all: Vec<T>, count: usize, dice: &mut Dice) -> Vec<T> {
+    let mut chosen = Vec::new();
+    for _ in 0..count {
+        chosen.push(all.swap_remove(dice.below(all.len())));
+    }
+    chosen
+}
+
+/// Random switches, other than the manager's own.
+fn random_switches(world: &World, count: usize, seed: u64) -> Strike {
+    let own = own_leaf(world);
+    let mut switches = world.nodes(NodeKind::Switch);
+    switches.retain(|&guid| guid != own);
+    Strike {
+        switches: some(switches, count, &mut Dice::new(seed)),
+        ..Strike::default()
+    }
+}
+
+/// Random cables between switches.
+fn random_cables(world: &World, count: usize, seed: u64) -> Strike {
+    Strike {
+        cables: some(trunks(world), count, &mut Dice::new(seed)),
+        ..Strike::default()
+    }
+}
+
+fn switches(world: &World, names: &[&str]) -> Strike {
+    Strike {
+        switches: named(world, names),
+        ..Strike::default()
+    }
+}
+
+fn walker(world: &World) -> Walker {
+    let manager = world.manager().local(&world.sim).unwrap();
+    Walker::new(&world.sim, manager)
+}
+
+/// Strikes, and measures until no connected pair is lost.
+fn strike(world: &mut World, strike: &Strike) -> Duration {
+    let walker = walker(world);
+    assert_eq!(walker.look(&world.sim).lost, 0, "all is well before");
+    let began = world.now();
+    let count = strike.switches.len() + strike.cables.len();
+    let delay = |index: usize| strike.spread * index as u32 / count as u32;
+    for (index, &switch) in strike.switches.iter().enumerate() {
+        world.schedule(delay(index), move |world| {
+            world.sim.power_off(switch).unwrap();
+        });
+    }
+    for (index, &(guid, port)) in strike.cables.iter().enumerate() {
+        world.schedule(delay(index), move |world| {
+            world.sim.unlink(guid, port).unwrap();
+        });
+    }
+    world.run_for(strike.spread);
+    let Pairs { connected, lost } = walker.look(&world.sim);
+    assert!(connected > 0, "some hosts are connected");
+    let passes = world.manager().convergences().len();
+    while walker.look(&world.sim).lost > 0 {
+        let elapsed = world.now().since(began);
+        world.run_for((elapsed / 50).max(Duration::from_millis(1)));
+        if elapsed >= LIMIT {
+            for pass in &world.manager().convergences()[passes..] {
+                println!("{pass:?}");
+            }
+            panic!(
+                "{:?} after {LIMIT:?}; {:?}",
+                walker.look(&world.sim),
+                world.manager().findings()
+            );
+        }
+    }
+    let served = world.now().since(began);
+    println!("{connected} pairs connected, {lost} lost at first, served after {served:?}");
+    served
+}
+
+/// What holds once the manager rests after a strike: it says what is true, and is done.
+fn assert_true_at_rest(world: &mut World) {
+    world.settle(LIMIT);
+    let snapshot = world.manager().snapshot().unwrap();
+    assert!(!snapshot.converging, "the manager rests");
+    let findings = world.manager().findings();
+    let untrue: Vec<_> = findings
+        .iter()
+        .filter(|(code, _)| !TRUE_FINDINGS.contains(code))
+        .collect();
+    assert!(untrue.is_empty(), "{untrue:?}");
+    expect::assert_up(world);
+    assert_eq!(walker(world).look(&world.sim).lost, 0);
+}
+
+fn serves_in_time(spec: &str, choose: impl Fn(&World) -> Strike) {
+    let mut world = World::generated(spec, Settings::default());
+    world.settle(LIMIT);
+    expect::assert_no_findings(&world);
+    let chosen = choose(&world);
+    let served = strike(&mut world, &chosen);
+    assert!(served <= SERVED, "{spec}: {served:?}");
+    assert_true_at_rest(&mut world);
+}
+
+#[test]
+fn half_of_the_top_tier_without_power_is_routed_around() {
+    let cores = [
+        "core-01", "core-02", "core-03", "core-04", "core-05", "core-06", "core-07", "core-08",
+    ];
+    serves_in_time(THREE_LEVELS, |world| switches(world, &cores));
+}
+
+#[test]
+fn half_of_the_superpod_spines_without_power_are_routed_around() {
+    let spines = [
+        "spine-01", "spine-02", "spine-03", "spine-04", "spine-05", "spine-06", "spine-07",
+        "spine-08",
+    ];
+    serves_in_time(SUPERPOD, |world| switches(world, &spines));
+    let others = [
+        "spine-09", "spine-10", "spine-11", "spine-12", "spine-13", "spine-14", "spine-15",
+        "spine-16",
+    ];
+    serves_in_time(SUPERPOD, |world| switches(world, &others));
+}
+
+#[test]
+fn three_spines_of_two_levels_without_power_are_routed_around() {
+    let spines = ["spine-01", "spine-02", "spine-03"];
+    serves_in_time("fat-tree:k=8,levels=2", |world| switches(world, &spines));
+}
+
+#[test]
+fn cores_and_spines_without_power_are_routed_around() {
+    let dead = ["core-01", "core-02", "spine-01", "spine-05", "spine-06"];
+    serves_in_time("fat-tree:k=4,levels=3", |world| switches(world, &dead));
+}
+
+#[test]
+fn random_switches_without_power_are_routed_around() {
+    for count in [10, 20, 40] {
+        for seed in 0..5 {
+            serves_in_time(THREE_LEVELS, |world| random_switches(world, count, seed));
+        }
+    }
+}
+
+#[test]
+fn most_cables_between_switches_are_cut_and_the_rest_is_used() {
+    for seed in 0..5 {
+        serves_in_time(THREE_LEVELS, |world| random_cables(world, 200, seed));
+    }
+}
+
+/// The power of a row fails within some tens of milliseconds.
+#[test]
+fn half_of_a_tier_that_dies_piece_by_piece_is_routed_around() {
+    let spines: Vec<String> = (1..=8).map(|number| format!("spine-0{number}")).collect();
+    let cores: Vec<String> = (1..=8).map(|number| format!("core-0{number}")).collect();
+    for (spec, names) in [(SUPERPOD, spines), (THREE_LEVELS, cores)] {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for spread in [2, 10, 40] {
+            let spread = Duration::from_millis(spread);
+            serves_in_time(spec, |world| switches(world, &names).spread_over(spread));
+        }
+    }
+}
+
+/// As one after the other dies, pushes and sweeps are always under way.
+#[test]
+fn random_switches_that_die_piece_by_piece_are_routed_around() {
+    for count in [10, 20, 40] {
+        for spread in [2, 10, 40] {
+            let spread = Duration::from_millis(spread);
+            serves_in_time(THREE_LEVELS, |world| {
+                random_switches(world, count, spread.as_millis() as u64).spread_over(spread)
+            });
+        }
+    }
+}
+
+/// A twentieth of all SMPs is lost, and none of the switches that are there is taken for dead.
+#[test]
+fn half_of_the_top_tier_is_routed_around_at_5_percent_loss() {
+    let mut served: Vec<Duration> = (0..20).map(served_at_5_percent_loss).collect();
+    served.sort_unstable();
+    println!("{served:?}");
+    assert!(
+        served[served.len() * 95 / 100 - 1] <= 3 * SERVED,
+        "{served:?}"
+    );
+}
+
+fn served_at_5_percent_loss(seed: u64) -> Duration {
+    let settings = Settings {
+        seed,
+        ..Settings::default()
+    };
+    let mut world = World::generated(THREE_LEVELS, settings);
+    world.settle(LIMIT);
+    world.sim.set_loss(0.05).unwrap();
+    world.resweep(LIMIT);
+    let dead = random_switches(&world, 10, seed);
+    let served = strike(&mut world, &dead);
+    world.sim.set_loss(0.0).unwrap();
+    assert_true_at_rest(&mut world);
+    served
+}
