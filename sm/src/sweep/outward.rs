@@ -211,7 +211,7 @@ impl Sweep {
     /// A neighbour that has answered lost its cable to `peer`: the switch there counts as not heard,
     /// and answers SwitchInfo before anything else goes to it. If no cable leads to it any longer,
     /// it is not waited for.
-    pub(super) fn doubt_outward(&mut self, inventory: &Inventory, peer: PortKey) {
+    pub(super) fn doubt_outward(&mut self, inventory: &mut Inventory, peer: PortKey) {
         let Some(outward) = &mut self.outward else {
             return;
         };
@@ -229,8 +229,7 @@ impl Sweep {
             outward.met.remove(&guid);
             self.suspicion.take_back(guid);
         } else if was_heard {
-            self.suspicion.keep_unsent(guid);
-            self.again(Query::Switch(guid));
+            self.ask_first_again(inventory, guid);
         }
     }
 
@@ -263,23 +262,51 @@ impl Sweep {
         true
     }
 
-    /// An overdue question of a search that was [sent again](Sweep::sends_again): begins anew where
-    /// several switches that had answered fall silent, and otherwise suspects the node.
-    pub(super) fn overdue_outward(&mut self, inventory: &mut Inventory, guid: Guid, attempts: u8) {
+    /// Handles an overdue question of a search, of whose attempts losses do not explain `attempts`.
+    ///
+    /// Several switches that had answered and fall silent make the search begin anew. One alone is
+    /// asked for SwitchInfo again before anything else, and a switch that leaves this unanswered on
+    /// all its paths is a suspect.
+    pub(super) fn overdue_outward(
+        &mut self,
+        inventory: &mut Inventory,
+        query: Query,
+        guid: Guid,
+        attempts: u8,
+    ) {
+        let is_excused = attempts == 0 || self.suspicion.excuses(guid);
         let Some(outward) = &mut self.outward else {
             return;
         };
-        let is_heard = outward.heard.contains(&guid);
-        if is_heard {
+        if !is_excused && outward.heard.contains(&guid) {
             outward.fell_silent.insert(guid);
             if outward.fell_silent.len() >= NODES_TO_HEARSAY && self.go_outward(inventory) {
                 return;
             }
+            return self.ask_first_again(inventory, guid);
         }
-        if is_heard && attempts < ATTEMPTS_TO_SUSPICION {
+        let is_first = query == Query::Switch(guid);
+        let enough = if is_first { 1 } else { ATTEMPTS_TO_SUSPICION };
+        if self.sends_again(inventory, query, guid) || is_excused || attempts < enough {
             return;
         }
-        self.suspicion.await_no_longer(inventory, guid);
+        if !matches!(query, Query::Node(_)) {
+            self.suspicion.await_no_longer(inventory, guid);
+        }
+    }
+
+    /// Takes back what waits for a switch that had answered, and asks it for SwitchInfo.
+    fn ask_first_again(&mut self, inventory: &mut Inventory, guid: Guid) {
+        let Some(outward) = &mut self.outward else {
+            return;
+        };
+        outward.heard.remove(&guid);
+        let further = outward.met.get_mut(&guid).and_then(VecDeque::pop_front);
+        if let Some(path) = further {
+            inventory.lead_to(guid, path, None);
+        }
+        self.suspicion.keep_unsent(guid);
+        self.again(Query::Switch(guid));
     }
 
     /// What the search did not reach, at the end of the sweep: suspects, if a cable leads there.

@@ -118,6 +118,12 @@ impl Suspicion {
         }
     }
 
+    /// Whether an overdue query says nothing about its node yet, which has answered since the query
+    /// before.
+    pub(super) fn excuses(&mut self, guid: Guid) -> bool {
+        self.heard.remove(&guid)
+    }
+
     /// Sends an overdue query again by the present path: its attempts count anew.
     pub(super) fn send_again(&mut self, query: Query) {
         self.unanswered.remove(&query);
@@ -183,16 +189,10 @@ impl Sweep {
         let Some(guid) = node.filter(|&guid| inventory.node(guid).is_some()) else {
             return;
         };
-        if self.is_outward() && self.sends_again(inventory, query, guid) {
-            return;
-        }
-        if attempts == 0 || self.suspicion.heard.remove(&guid) {
-            return;
-        }
         if self.is_outward() {
-            if !matches!(query, Query::Node(_)) {
-                self.overdue_outward(inventory, guid, attempts);
-            }
+            return self.overdue_outward(inventory, query, guid, attempts);
+        }
+        if self.suspicion.heard.remove(&guid) {
             return;
         }
         let is_hearsay =
