@@ -13,6 +13,8 @@
 //!
 //! A node that leaves Gets unanswered, or whose cables go down together, is a suspect: the sweep
 //! asks its neighbours, and can end without it ([`Sweep::can_leave_out`]).
+//! Several of them at once make all known paths hearsay: the sweep searches outwards from the
+//! manager's port, over hops that have answered since.
 //!
 //! The sweep does no I/O: the caller takes Gets with [`Sweep::poll_ask`] and brings answers to
 //! [`Sweep::handle`], in any order.
