@@ -32,9 +32,30 @@ impl StoreFabric {
     }
 }
 
-/// Checks that the store in `layout` is of `wanted`, and writes so where it has no mark. To be called
-/// under the lock, and before anything of the store is read.
+/// [`check`]s that the store in `layout` is of `wanted`, and writes so where it has no mark. To be
+/// called under the lock, and before anything of the store is read.
 pub(super) fn claim(disk: &Disk, layout: &Layout, wanted: StoreFabric) -> Result<(), StoreError> {
+    if check(disk, layout, wanted)?.is_some() {
+        return Ok(());
+    }
+    let mark = format!("{}\n", wanted.word());
+    let written = disk.write(&layout.fabric(), mark.as_bytes());
+    match wanted {
+        // Without the mark it counts as such: a full disk must not keep a manager from running.
+        StoreFabric::Hardware => Ok(()),
+        StoreFabric::Simulation => written,
+    }
+}
+
+/// Checks that the store in `layout` is of `wanted`; returns its mark.
+///
+/// # Errors
+/// [`StoreError::OfHardware`] and [`StoreError::OfSimulation`]; the mark cannot be read.
+pub(super) fn check(
+    disk: &Disk,
+    layout: &Layout,
+    wanted: StoreFabric,
+) -> Result<Option<StoreFabric>, StoreError> {
     let path = layout.fabric();
     let written = disk.read(&path)?;
     let marked = written.as_deref().and_then(StoreFabric::of_file);
@@ -54,15 +75,7 @@ pub(super) fn claim(disk: &Disk, layout: &Layout, wanted: StoreFabric) -> Result
             StoreFabric::Hardware => StoreError::OfSimulation { dir },
         });
     }
-    if marked.is_some() {
-        return Ok(());
-    }
-    let written = disk.write(&path, format!("{}\n", wanted.word()).as_bytes());
-    match wanted {
-        // Without the mark it counts as such: a full disk must not keep a manager from running.
-        StoreFabric::Hardware => Ok(()),
-        StoreFabric::Simulation => written,
-    }
+    Ok(marked)
 }
 
 /// Whether there is a store, or what is left of one.

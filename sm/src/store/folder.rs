@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::fabric;
 use super::guard;
 use super::io::Disk;
 use super::layout::Layout;
@@ -39,8 +40,9 @@ impl FolderStore {
     ///
     /// # Errors
     /// [`StoreError::Locked`] where another daemon uses `dir`, [`StoreError::OfHardware`] and
-    /// [`StoreError::OfSimulation`] where it is of another kind of fabric, [`StoreError::Schema`] where
-    /// another version wrote it. A failure of the disk is none: [`unopened`](FolderStore::unopened) has it.
+    /// [`StoreError::OfSimulation`] where it is of another kind of fabric, [`StoreError::Schema`]
+    /// where another version wrote it. A failure of the disk is none:
+    /// [`unopened`](FolderStore::unopened) has it.
     pub fn open(dir: &Path, fabric: StoreFabric) -> Result<FolderStore, StoreError> {
         FolderStore::open_on(dir, fabric, Disk::new())
     }
@@ -51,7 +53,7 @@ impl FolderStore {
         let back_end = match open_database((dir, fabric), &disk, &mut lock) {
             Ok(store) => BackEnd::Open(Box::new(store)),
             Err(reason) if is_of_disk(&reason) => {
-                let (read, report) = read(dir, &disk)?;
+                let (read, report) = read((dir, fabric), &disk)?;
                 BackEnd::Unopened(Unopened {
                     read,
                     report,
@@ -95,8 +97,13 @@ fn open_database(
 }
 
 /// The contents without the database. Files that cannot be read are a note of the report.
-fn read(dir: &Path, disk: &Disk) -> Result<(Persisted, LoadReport), StoreError> {
-    match guard::read_unopened(disk, &Layout::new(dir)) {
+fn read(
+    (dir, fabric): (&Path, StoreFabric),
+    disk: &Disk,
+) -> Result<(Persisted, LoadReport), StoreError> {
+    let layout = Layout::new(dir);
+    let read = fabric::check(disk, &layout, fabric);
+    match read.and_then(|_| guard::read_unopened(disk, &layout)) {
         Err(error) if is_of_disk(&error) => {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             let reason = format!("{error}: {}", cause.unwrap_or_default());
@@ -238,6 +245,30 @@ mod tests {
         full.store(false, Ordering::Relaxed);
         store.commit(&claim(1, 4)).unwrap();
         assert_eq!(lids(&mut store), [(1, 4)]);
+    }
+
+    #[test]
+    fn store_of_another_kind_of_fabric_is_refused_where_its_folder_cannot_be_locked() {
+        for (own, other) in [
+            (StoreFabric::Hardware, StoreFabric::Simulation),
+            (StoreFabric::Simulation, StoreFabric::Hardware),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut store = FolderStore::open(dir.path(), own).unwrap();
+            store.commit(&claim(1, 4)).unwrap();
+            drop(store);
+            let read_only = || {
+                Disk::with_fault(Arc::new(|operation, _| match operation {
+                    Operation::List | Operation::Read => Ok(()),
+                    _ => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+                }))
+            };
+            let refused = FolderStore::open_on(dir.path(), other, read_only());
+            let refused = refused.err().map(|error| error.to_string());
+            assert!(refused.is_some_and(|error| error.contains("state directory of a")));
+            let mut store = FolderStore::open_on(dir.path(), own, read_only()).unwrap();
+            assert_eq!(lids(&mut store), [(1, 4)]);
+        }
     }
 
     #[test]
