@@ -90,7 +90,7 @@ pub(super) fn changed(effect: ChangeEffect, convergence: v1::Convergence) -> Par
     let ChangeEffect { memberships, loss } = effect;
     PartitionChanged {
         memberships: memberships as u64,
-        cut_off: (!loss.is_none()).then(|| v1::PartitionCutOff {
+        cut_off: (!loss.is_none()).then_some(v1::PartitionCutOff {
             ports: loss.ports as u64,
             isolated_ports: loss.isolated as u64,
             pairs: loss.pairs,

@@ -24,7 +24,7 @@ pub struct FolderStore {
 
 enum BackEnd {
     Open(Box<SledStore>),
-    Unopened(Unopened),
+    Unopened(Box<Unopened>),
 }
 
 /// What is known of a database that could not be opened.
@@ -54,11 +54,11 @@ impl FolderStore {
             Ok(store) => BackEnd::Open(Box::new(store)),
             Err(reason) if is_of_disk(&reason) => {
                 let (read, report) = read((dir, fabric), &disk)?;
-                BackEnd::Unopened(Unopened {
+                BackEnd::Unopened(Box::new(Unopened {
                     read,
                     report,
                     reason,
-                })
+                }))
             }
             Err(error) => return Err(error),
         };

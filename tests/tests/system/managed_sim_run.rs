@@ -113,7 +113,7 @@ fn library_that_the_loader_ignores_refuses_and_the_program_never_starts() {
     let libc = libc
         .lines()
         .filter_map(|line| line.split_whitespace().last());
-    let libc = libc.filter(|path| path.contains("libc.so")).last();
+    let libc = libc.rfind(|path| path.contains("libc.so"));
     fs::copy(
         libc.expect("this test is linked with the C library"),
         &beside,

@@ -61,7 +61,7 @@ fn join(world: &mut World, host: Lid, mgid: Gid) -> bool {
 
 /// The findings a second later, which must have changed.
 fn findings(world: &mut World) -> Vec<Finding> {
-    world.now = world.now + Duration::from_secs(1);
+    world.now += Duration::from_secs(1);
     world.sa.handle_deadline(world.now);
     let found = world.sa.poll_findings(world.now);
     assert_eq!(world.sa.poll_findings(world.now), None, "once is enough");
@@ -95,7 +95,7 @@ fn host_slower_than_the_broadcast_group_is_named_with_the_group_and_both_rates()
     }
     // The same request again changes nothing.
     assert!(!join(&mut world, host, BROADCAST));
-    world.now = world.now + Duration::from_secs(10);
+    world.now += Duration::from_secs(10);
     assert_eq!(world.sa.poll_findings(world.now), None);
 }
 
@@ -149,10 +149,10 @@ fn refusal_ends_when_the_host_joins_or_goes_or_no_longer_asks() {
     assert_eq!(findings(&mut world), []);
 
     refused(&mut world);
-    world.now = world.now + Duration::from_secs(290);
+    world.now += Duration::from_secs(290);
     world.sa.handle_deadline(world.now);
     assert_eq!(world.sa.poll_findings(world.now), None);
-    world.now = world.now + Duration::from_secs(9);
+    world.now += Duration::from_secs(9);
     assert_eq!(findings(&mut world), []);
 
     refused(&mut world);
