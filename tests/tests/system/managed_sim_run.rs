@@ -110,7 +110,7 @@ fn library_that_the_loader_ignores_refuses_and_the_program_never_starts() {
     // A library that loads and is another one.
     fs::remove_file(&beside).unwrap();
     let libc = fs::read_to_string("/proc/self/maps").unwrap();
-    let libc = libc
+    let mut libc = libc
         .lines()
         .filter_map(|line| line.split_whitespace().last());
     let libc = libc.rfind(|path| path.contains("libc.so"));
