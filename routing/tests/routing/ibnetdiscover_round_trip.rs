@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
-use rsm_routing::ibnetdiscover::{parse, write};
+use rsm_routing::ibnetdiscover::{WarningKind, parse, write};
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind, PortSpec};
 
 /// Ports of which something is stated, by a number that is mapped into the node's range:
@@ -96,6 +96,9 @@ proptest! {
         prop_assert!(parsed.is_ok(), "{}", parsed.unwrap_err());
         let parsed = parsed.unwrap();
         prop_assert_eq!(parsed.netlist, netlist);
-        prop_assert_eq!(parsed.warnings, []);
+        // A cable of a node to itself is said, and read as it is.
+        let mut warnings = parsed.warnings;
+        warnings.retain(|warning| !matches!(warning.kind, WarningKind::Loop { .. }));
+        prop_assert_eq!(warnings, []);
     }
 }

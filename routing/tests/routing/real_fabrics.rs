@@ -133,7 +133,9 @@ fn every_file_survives_writing_and_reading() {
         let text = written(&netlist);
         let again = parse(&text, "written").unwrap_or_else(|error| panic!("{error}"));
         assert!(again.netlist == netlist, "{}", known.file);
-        assert_eq!(again.warnings, [], "{}", known.file);
+        let mut warnings = again.warnings;
+        warnings.retain(|warning| !matches!(warning.kind, WarningKind::Loop { .. }));
+        assert_eq!(warnings, [], "{}", known.file);
         assert!(written(&again.netlist) == text, "{}", known.file);
     }
 }
@@ -142,15 +144,21 @@ fn every_file_survives_writing_and_reading() {
 fn only_oddities_are_reported() {
     let expected: [(&str, &[&str]); 3] = [
         ("tartu-rocket-qdr-fdr10.txt", &[]),
-        ("nvidia-ufmlab-small.txt", &[]),
-        ("synthetic-oddities.txt", &[]),
+        (
+            "nvidia-ufmlab-small.txt",
+            &["port 25 to port 26", "port 28 to port 29"],
+        ),
+        ("synthetic-oddities.txt", &["port 3 to port 4"]),
     ];
     for (file, lines) in expected {
         let Some(Parsed { warnings, .. }) = fabric(file) else {
             continue;
         };
         let got: Vec<_> = warnings.iter().map(ToString::to_string).collect();
-        assert_eq!(got, lines, "{file}");
+        assert_eq!(got.len(), lines.len(), "{file}: {got:?}");
+        for (got, cable) in got.iter().zip(lines) {
+            assert!(got.contains(cable), "{file}: {got}");
+        }
     }
 }
 

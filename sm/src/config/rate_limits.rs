@@ -215,7 +215,8 @@ mod tests {
         let (limits, errors) = parsed("BW_NAMES\nBW_RULES\n");
         assert_eq!((limits.of(Guid(1)), errors), (&[0; 16], 0));
         assert!(limits.is_empty());
-        assert_eq!(parsed(""), (RateLimits::default(), 0));
+        // A blank file limits nothing, which is said.
+        assert_eq!(parsed(""), (RateLimits::default(), 1));
     }
 
     #[test]

@@ -252,7 +252,8 @@ impl Reader<'_> {
         let is_twice = sm.sa_key.is_some() && sm.sa_key_file.is_some();
         let offset = self.place("sm", &["sa_key"]);
         if is_twice {
-            self.error(offset, "sa_key beside sa_key_file", "expected one of them");
+            let expected = "the key of the file counts: delete sa_key";
+            self.warning(offset, "sa_key beside sa_key_file", expected);
         } else if let Some(found) = known {
             self.warning(offset, found, OPENS_NOTHING);
         }

@@ -89,7 +89,12 @@ fn open_database(
     let held = match lock {
         Some(held) => held,
         None => {
-            disk.create_dir(dir)?;
+            // Where the folder is there it is locked, whether or not anything can be made.
+            if let Err(error) = disk.create_dir(dir)
+                && !dir.is_dir()
+            {
+                return Err(error);
+            }
             lock.insert(Arc::new(Lock::take(disk, dir)?))
         }
     };

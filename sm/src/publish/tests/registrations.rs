@@ -36,7 +36,7 @@ fn host(world: &World) -> (PortId, Guid) {
 /// The small fabric as it is shown with this saved state.
 fn remembering(world: &World, remembered: SavedSaState) -> PublishedSa {
     let mut sa = Sa::new(SaConfig {
-        sm_key: 0,
+        sm_key: 7,
         ..SaConfig::default()
     });
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);

@@ -108,8 +108,6 @@ pub(super) fn is_idle(value: &str, idle: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::field::ConfigKey;
-    use super::super::fields;
     use super::*;
 
     #[test]
@@ -122,51 +120,6 @@ mod tests {
             assert_ne!(pair[0].0, pair[1].0);
         }
         assert_eq!(others().len(), keys.len() + invented::KEYS.len());
-    }
-
-    /// Words of `text` that look like keys of the configuration, such as `sweep.window`.
-    fn keys_named(text: &str) -> impl Iterator<Item = (&str, &str)> {
-        let words =
-            text.split(|letter: char| !letter.is_ascii_alphanumeric() && !"._".contains(letter));
-        words.filter_map(|word| word.split_once('.'))
-    }
-
-    #[test]
-    fn texts_name_keys_that_the_configuration_has() {
-        let sections: Vec<&str> = fields().iter().map(|field| field.section).collect();
-        for (key, fate) in others() {
-            let texts = match fate {
-                Fate::NotNeeded(why) | Fate::Invented(why) => vec![*why],
-                Fate::NotAvailable(missing, _) | Fate::Tunes(missing) => {
-                    vec![missing.lost, missing.instead]
-                }
-            };
-            for (section, name) in texts.into_iter().flat_map(keys_named) {
-                let is_key = |field: &ConfigKey| field.section == section && field.key == name;
-                assert!(
-                    !sections.contains(&section) || fields().iter().any(is_key),
-                    "{key}: there is no key {section}.{name}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn key_with_a_namesake_in_the_configuration_is_taken() {
-        // `health.reports` limits reports of devices, OpenSM's key is about reports to hosts.
-        const OTHER_MEANING: [&str; 1] = ["reports"];
-        let plain = |key: &str| key.replace("sm_", "");
-        let ours: Vec<String> = fields().iter().map(|field| plain(field.key)).collect();
-        let told: Vec<&str> = others()
-            .iter()
-            .filter(|(_, fate)| !matches!(fate, Fate::Invented(_)))
-            .map(|(key, _)| *key)
-            .filter(|key| ours.contains(&plain(key)) && !OTHER_MEANING.contains(key))
-            .collect();
-        assert_eq!(
-            told, [""; 0],
-            "rsm has keys of these names, and does not take them"
-        );
     }
 
     #[test]
