@@ -76,7 +76,7 @@ impl Site {
 
     fn storage_findings(&self) -> Option<Vec<String>> {
         let listed = self.ask("findings")?;
-        let findings = listed["findings"].as_array()?.iter();
+        let findings = listed.as_array()?.iter();
         let storage = findings.filter(|finding| finding["kind"] == "storage");
         let texts = storage.filter_map(|finding| finding["message"].as_str());
         Some(texts.map(str::to_owned).collect())

@@ -154,9 +154,8 @@ fn target(
 /// Whether rsm has a finding about its own port.
 fn finds_own_port_down(rsm: &Rsm) -> bool {
     let findings = rsm.ask(&["findings"]).unwrap_or_default();
-    let findings = findings["findings"].as_array().cloned().unwrap_or_default();
-    let kinds = findings.iter().map(|finding| &finding["kind"]);
-    kinds.into_iter().any(|kind| kind == "local-port")
+    let mut findings = findings.as_array().into_iter().flatten();
+    findings.any(|finding| finding["kind"] == "local-port")
 }
 
 #[test]
