@@ -66,6 +66,13 @@ impl Shell {
         let mut effective = config.clone();
         // The SA trusts the key of the start, and the election must use the same.
         effective.sm.sm_key = self.options.config.sm.sm_key;
+        // At a start nodes without a map keep their descriptions; here the names in force stay.
+        if let Some(file) = &effective.names.file {
+            std::fs::metadata(file).map_err(|source| ConfigError::Read {
+                path: file.clone(),
+                source,
+            })?;
+        }
         let accept_credit_loops = self.options.accept_credit_loops;
         let partitions = Some(&*self.partitions);
         let mut core_config = settings::core_config(&effective, accept_credit_loops, partitions)?;

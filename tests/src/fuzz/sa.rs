@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use rsm::config::KNOWN_KEY;
 use rsm::sa::mcast::limits::{MAX_GROUPS, MAX_MEMBERS};
 use rsm::sa::{Sa, SaAnswer, SaConfig, SaCounters, SaRequest, SaSnapshot};
 use rsm_ids::{Guid, Lid};
@@ -153,7 +154,7 @@ pub(super) fn run(input: &[u8]) {
         };
         while !sa.go_on(&mut answer) {}
         check_header(bytes, &answer);
-        let trusted = SaHeader::split(bytes).is_some_and(|(header, _)| header.sm_key() != 0);
+        let trusted = SaHeader::split(bytes).is_some_and(|(header, _)| header.sm_key() == SM_KEY);
         let viewer = (!trusted).then_some(who);
         match how & (KEPT | DROPPED) {
             0 => fetch(answer, viewer, &said),
@@ -182,7 +183,7 @@ fn is_answered(bytes: &[u8]) -> bool {
     mad.class().0 == 3
         && !mad.method().is_response()
         && ![Method::TRAP_REPRESS, Method::SEND].contains(&mad.method())
-        && [0, SM_KEY].contains(&header.sm_key())
+        && [0, KNOWN_KEY, SM_KEY].contains(&header.sm_key())
 }
 
 fn check_header(bytes: &[u8], answer: &SaAnswer) {
