@@ -269,12 +269,19 @@ impl Core {
         }
         let mut others = role::others(&self.inventory);
         others.retain(|other| self.counts(other.guid, other.sm_key));
+        for other in &mut others {
+            // Where the store vouches for a manager, the key that its port hides is this one's.
+            other.sm_key = self.config.identity.sm_key;
+        }
         others
     }
 
-    /// Whether the manager with this GUID and SM_Key counts.
+    /// Whether the manager with this GUID and SM_Key counts: it shows the SM_Key of this one, or
+    /// hides its own from requests without its M_Key and shares the store of this one.
     pub(super) fn counts(&self, manager: Guid, sm_key: u64) -> bool {
-        sm_key == self.config.identity.sm_key && self.allows(manager)
+        let shares_store = self.epoch.configurations.contains_key(&manager);
+        let has_key = sm_key == self.config.identity.sm_key || sm_key == 0 && shares_store;
+        has_key && self.allows(manager)
     }
 
     /// Whether the operator allows the manager with this GUID.
