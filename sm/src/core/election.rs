@@ -9,8 +9,9 @@
 //!
 //! A manager with another SM_Key does not count: it gets no subnet, its orders are refused, and this
 //! manager does not stand by for it, be it the master of all other hosts. An SM_Key of 0 is another
-//! one, too, where this manager has one; OpenSM shows its SM_Key in every answer. Two masters undo
-//! each other's work, which is a finding until one of them ends.
+//! one, too, where this manager has one, unless the manager shares the store of this one and its
+//! port hides the key; OpenSM shows its SM_Key in every answer. Two masters undo each other's work,
+//! which is a finding until one of them ends.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -269,10 +270,6 @@ impl Core {
         }
         let mut others = role::others(&self.inventory);
         others.retain(|other| self.counts(other.guid, other.sm_key));
-        for other in &mut others {
-            // Where the store vouches for a manager, the key that its port hides is this one's.
-            other.sm_key = self.config.identity.sm_key;
-        }
         others
     }
 
@@ -364,7 +361,7 @@ impl Core {
         let own = self.local_port();
         let Some(own) = own.filter(|_| {
             master.state == SmState::Master
-                && master.sm_key == self.config.identity.sm_key
+                && self.counts(master.guid, master.sm_key)
                 && role::precedes(self.identity(), self.own_guid(), master)
         }) else {
             return;

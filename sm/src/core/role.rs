@@ -114,10 +114,9 @@ pub fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> bool {
 /// Decides after a sweep which manager is master.
 ///
 /// A subnet manager that is new in the subnet lets a master stay. A master hands over to a manager
-/// with precedence, be that standby or master of another part of the subnet. Managers with another
-/// SM_Key than `identity` do not count, whatever their state and priority: they are no managers of
-/// this subnet (IBA 14.4.1). `predecessor`, which has just handed over, is no rival, whatever state
-/// its SMInfo showed.
+/// with precedence, be that standby or master of another part of the subnet. `others` are those
+/// that count: managers with another SM_Key are no managers of this subnet (IBA 14.4.1).
+/// `predecessor`, which has just handed over, is no rival, whatever state its SMInfo showed.
 pub fn decide(
     role: &Role,
     others: &[Other],
@@ -127,7 +126,6 @@ pub fn decide(
 ) -> ElectionOutcome {
     let others: Vec<&Other> = others
         .iter()
-        .filter(|other| other.sm_key == identity.sm_key)
         .filter(|other| Some(other.guid) != predecessor && other.state != SmState::NotActive)
         .collect();
     let stronger = others
