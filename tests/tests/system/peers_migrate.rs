@@ -305,7 +305,13 @@ const NO_PATH: u8 = 255;
 /// some pairs of switches without one.
 fn assert_only_adds_paths(journal: &SetJournal, before: &BTreeMap<Guid, Vec<u8>>) {
     for set in journal.entries() {
-        let place = format!("{} {:?} {:#x}", set.node, set.attribute, set.modifier);
+        let place = format!(
+            "{} {:?} {:#x}: {:02x?}",
+            set.node,
+            set.attribute,
+            set.modifier,
+            &set.data[..16]
+        );
         assert_eq!(set.attribute, AttrId::LINEAR_FORWARDING_TABLE, "{place}");
         let first = set.modifier as usize * set.data.len();
         for (lid, &port) in (first..).zip(&set.data) {

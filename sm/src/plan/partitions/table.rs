@@ -41,8 +41,9 @@ impl First {
 }
 
 /// Arranges `wanted` in a table of `capacity` keys, by `first` at index 0; no other new key goes to
-/// a reserved index 0 while there is room. A reserved index 0 is never empty: programs that know
-/// one partition only use the key there.
+/// a reserved index 0 while there is room. A reserved index 0 is never empty, because programs that
+/// know one partition only use the key there; but a table in which it is empty beside the limited
+/// membership of the usual key is as OpenSM leaves it, and right.
 ///
 /// Queue pairs refer to keys by index, so a key stays where `held` has it, even if its membership
 /// changes. New keys go to the lowest indices, empty ones before vacated ones.
@@ -57,8 +58,14 @@ pub(super) fn arrange(
     let held_at_0 = held.and_then(|held| held.keys().first().copied());
     let stays =
         |key: PKey| key.is_valid() && held_at_0.is_some_and(|held| held.base() == key.base());
+    let is_as_by_opensm = |usual: PKey| {
+        let is_empty = held_at_0.is_some_and(|held| !held.is_valid());
+        !usual.is_full() && is_empty && held.is_some_and(|held| held.keys().contains(&usual))
+    };
     match (first, at_0) {
-        (First::Usual(usual), Some(key)) if key != usual && !stays(key) => {
+        (First::Usual(usual), Some(key))
+            if key != usual && !stays(key) && !is_as_by_opensm(usual) =>
+        {
             place(held, wanted, First::Claimed(usual), capacity)
         }
         _ => arrangement,
@@ -225,6 +232,20 @@ mod tests {
             arranged(&[0x8020], &[0x8020, 0x7fff], 8).0,
             [0x7fff, 0x8020]
         );
+    }
+
+    #[test]
+    fn limited_first_key_stays_where_opensm_left_index_0_empty() {
+        let arranged = |held: &[u16]| {
+            let first = First::Usual(PKey(0x7fff));
+            let wanted = keys(&[0x7fff, 0x0020]);
+            let arrangement = arrange(Some(&image(held)), &wanted, first, 8);
+            arrangement.keys.iter().map(|key| key.0).collect::<Vec<_>>()
+        };
+        assert_eq!(arranged(&[0, 0x7fff, 0x0020]), [0, 0x7fff, 0x0020]);
+        // A partition that goes leaves no empty index 0.
+        assert_eq!(arranged(&[0x8010, 0x7fff, 0x0020]), [0x7fff, 0, 0x0020]);
+        assert_eq!(arranged(&[]), [0x7fff, 0x0020]);
     }
 
     #[test]
