@@ -94,6 +94,8 @@ fn settled(spec: &str) -> Snapshot {
         fabric: Arc::new(fabric),
         plan: Some(plan),
         refused_plan: None,
+        controls_congestion: false,
+        manages_vports: false,
         expected: Arc::default(),
         avoid: Arc::default(),
         overlay: Arc::default(),
