@@ -35,6 +35,7 @@ pub mod fuzz;
 pub mod gpu_matrix;
 pub mod hosted;
 pub mod ibsim;
+pub mod key_relay;
 pub mod load;
 pub mod managed;
 pub mod measure;

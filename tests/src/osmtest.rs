@@ -6,13 +6,15 @@ use std::time::Duration;
 use crate::binaries;
 use crate::bringup::LIMIT;
 use crate::clock::wait_for_every;
+use crate::key_relay::KeyRelay;
 use crate::process::{Invocation, Running};
-use crate::served::Served;
+use crate::sa_key::{self, SA_KEY};
+use crate::served::{self, Served};
 
 /// The broadcast group of IP over InfiniBand in the default partition.
 const BROADCAST: &str = "ff12:401b:ffff::ffff:ffff";
 
-/// A resident rsm at `host` that answers `other`. Needs `saquery`.
+/// A resident rsm at `host` that answers `other`, and whose SA trusts [`SA_KEY`]. Needs `saquery`.
 ///
 /// # Panics
 ///
@@ -20,7 +22,9 @@ const BROADCAST: &str = "ff12:401b:ffff::ffff:ffff";
 #[must_use]
 pub fn rsm(served: &Served, host: &str, other: &str) -> Running {
     let state = served.directory().join("state");
+    let config = sa_key::configuration(&served.directory().join("rsm"));
     let rsm = served.client(host, binaries::rsm()).unwrap();
+    let rsm = rsm.arg("--config").arg(config);
     let rsm = rsm.args(["--listen", "127.0.0.1:0", "--fabric", "umad", "--state-dir"]);
     let running = rsm.arg(state).spawn().unwrap();
     let answers = wait_for_every(Duration::from_millis(100), LIMIT, || {
@@ -38,6 +42,18 @@ pub fn rsm(served: &Served, host: &str, other: &str) -> Running {
 /// As there.
 pub fn passes(served: &Served, host: &str, flow: &str, title: &str) {
     let osmtest = served.client(host, "osmtest").unwrap();
+    run_to_pass(osmtest, served.directory(), flow, title);
+}
+
+/// As [`passes`], as a requester that the SA of [`rsm`] trusts.
+///
+/// # Panics
+///
+/// As there.
+pub fn passes_with_key(served: &Served, host: &str, flow: &str, title: &str) {
+    let socket = served.directory().join(format!("osmtest-{flow}.sock"));
+    let relay = KeyRelay::start(socket, served.socket(), SA_KEY);
+    let osmtest = served::client(served.directory(), relay.socket(), host, "osmtest").unwrap();
     run_to_pass(osmtest, served.directory(), flow, title);
 }
 

@@ -9,15 +9,15 @@ use rayon::prelude::*;
 use super::cycles::Waits;
 use super::fabric::{Blocks, Fabric};
 use crate::mcast::PortMask;
-use crate::tables::{BLOCK_LIDS, Tables};
+use crate::tables::{BLOCK_LIDS, Lft, Tables};
 use crate::topology::{SwitchIdx, Topology};
 
 const WORD_BITS: usize = u64::BITS as usize;
 
 /// The channel dependency graph of a set of tables, or of several that are in force by turns.
 ///
-/// Every entry of every destination counts, as if packets to it started at each switch: they do,
-/// at its port 0. LIDs without a destination are left out.
+/// Every entry of every LID counts, as if packets to it started at each switch: they do, at its
+/// port 0. So do LIDs without a destination: hosts go on sending to one that is gone.
 #[derive(Clone)]
 pub struct Dependencies<'a> {
     fabric: Fabric<'a>,
@@ -30,7 +30,7 @@ impl<'a> Dependencies<'a> {
     /// The dependencies of `tables`.
     pub fn of(topology: &'a Topology, tables: &Tables) -> Dependencies<'a> {
         let fabric = Fabric::new(topology);
-        let blocks = lid_blocks(topology);
+        let blocks: Vec<(usize, u64)> = all_blocks([tables]).collect();
         let workers = rayon::current_num_threads().max(1);
         let share = blocks.len().div_ceil(workers).max(1);
         let parts: Vec<Turns> = blocks
@@ -76,7 +76,7 @@ impl<'a> Dependencies<'a> {
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let [mut old_rows, mut new_rows] =
             [old, new].map(|tables| Blocks::new(tables, self.fabric.switches));
-        for (index, mask) in lid_blocks(self.fabric.topology) {
+        for (index, mask) in all_blocks([old, new]) {
             let differs = (0..self.fabric.switches).any(|switch| {
                 match (old.lfts.get(switch), new.lfts.get(switch)) {
                     (Some(old), Some(new)) => !old.block_eq(new, index),
@@ -243,6 +243,16 @@ impl Turns {
             }
         }
     }
+}
+
+/// The blocks up to the last entry of any table, with all of their LIDs.
+fn all_blocks<'t>(
+    tables: impl IntoIterator<Item = &'t Tables>,
+) -> impl Iterator<Item = (usize, u64)> {
+    let lfts = tables.into_iter().flat_map(|tables| &tables.lfts);
+    let last = lfts.filter_map(Lft::top).max();
+    let count = last.map_or(0, |last| last.index() / BLOCK_LIDS + 1);
+    (0..count).map(|index| (index, u64::MAX))
 }
 
 /// The blocks that hold a LID of some destination, each with one bit for each of its 64 LIDs.

@@ -80,7 +80,11 @@ impl Core {
 
     pub(super) fn schedule_repair(&mut self, failed: &[Guid], now: Time) {
         let faults = &self.inventory.faults;
-        let behind_ports = faults.to_ask_again();
+        let unasked = faults.owed().filter_map(|query| match query {
+            Query::Node(from) => from,
+            _ => None,
+        });
+        let behind_ports = faults.to_ask_again().chain(unasked);
         let nodes = faults.owed().filter_map(Query::node);
         let nodes = nodes.chain(failed.iter().copied());
         let whole = nodes.map(|node| PortKey::new(node, PortNum::ZERO));

@@ -85,6 +85,7 @@ use self::m_keys::AnnouncedRotation;
 pub use self::m_keys::MKeyStatus;
 pub use self::overlay::ChangeEffect;
 use self::overlay::OverlayState;
+use self::patience::Losses;
 use self::preparing::Preparation;
 use self::requests::Context;
 use self::role::Role;
@@ -247,8 +248,7 @@ pub struct Core {
     /// Urgent work cut the last push short. The next push runs to its end, so that tables get
     /// written however fast links come and go.
     last_push_interrupted: bool,
-    /// Timeouts of the client when the core last told the sweep of them.
-    timeouts_seen: u64,
+    losses: Losses,
     /// The core has published suspects of the sweep under way; their end follows with the sweep's.
     suspicion_shown: bool,
     /// At the last scheduled repair: nodes (by port 0) that owed an answer or were not written as
@@ -365,7 +365,7 @@ impl Core {
             uncovered: None,
             unfinished: false,
             last_push_interrupted: false,
-            timeouts_seen: 0,
+            losses: Losses::default(),
             suspicion_shown: false,
             debtors: BTreeSet::new(),
             residue: Vec::new(),

@@ -1,6 +1,7 @@
 //! Limits to waiting for silent nodes while there is other work to do.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
@@ -21,6 +22,29 @@ const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
 /// If losses explain an unanswered question in fewer than this many of 1000 cases, the node is to
 /// blame.
 const CHANCE_PERMILLE: u32 = 10;
+
+/// How long after its last rest a core goes by the losses of before. What dies makes attempts along
+/// paths that lead through it look lost, which says nothing about the paths that are left.
+const BEFORE_COUNTS: Duration = Duration::from_secs(1);
+
+/// What the core knows of its client's losses.
+#[derive(Default)]
+pub(super) struct Losses {
+    /// Timeouts when the core last told the sweep of them.
+    timeouts: u64,
+    /// The share of lost attempts at the last rest, of 1000.
+    at_rest: u32,
+    /// When that was.
+    rested: Time,
+}
+
+impl Losses {
+    /// How many unanswered attempts in a row losses explain, if they take `permille` of 1000 by now.
+    fn explain(&self, permille: u32, now: Time) -> u8 {
+        let is_of_before = now.since(self.rested) < BEFORE_COUNTS;
+        explained_by_losses(if is_of_before { self.at_rest } else { permille })
+    }
+}
 
 /// How many unanswered attempts in a row losses explain, if they take this many of 1000: a longer
 /// row is rarer than [`CHANCE_PERMILLE`].
@@ -54,15 +78,19 @@ fn pick<T>(
 impl Core {
     /// Tells the sweep under way of overdue questions, and withdraws those that it no longer wants.
     pub(super) fn heed_silence(&mut self, now: Time) {
-        let timeouts = self.client.stats().timeouts;
-        let has_waited = std::mem::replace(&mut self.timeouts_seen, timeouts) != timeouts;
+        let stats = self.client.stats();
+        let has_waited =
+            std::mem::replace(&mut self.losses.timeouts, stats.timeouts) != stats.timeouts;
+        if !self.is_converging() {
+            (self.losses.at_rest, self.losses.rested) = (stats.loss_permille, now);
+        }
+        let explained = self.losses.explain(stats.loss_permille, now);
         let Stage::Sweeping(sweep) = &mut self.stage else {
             return;
         };
         // Before the first plan no work waits for silent nodes, and the share of losses is not
         // known yet.
         if has_waited && self.plan.is_some() {
-            let explained = explained_by_losses(self.client.stats().loss_permille);
             for (context, attempts) in self.client.pending_requests() {
                 if let (Context::Sweep(query), 1..) = (*context, attempts) {
                     sweep.on_overdue(&mut self.inventory, query, attempts, explained);
@@ -79,7 +107,9 @@ impl Core {
             let taken = pick(covers, |picks| self.client.withdraw(picks));
             for query in taken {
                 match withdrawal {
-                    Withdrawal::Everything => sweep.park(&self.inventory, query),
+                    Withdrawal::Everything | Withdrawal::Unmet(_) => {
+                        sweep.park(&self.inventory, query)
+                    }
                     Withdrawal::Overdue(_) => sweep.reroute(query),
                     _ => sweep.withdrawn(query),
                 }
@@ -142,7 +172,7 @@ impl Core {
 
     /// Lets a push that urgent work waits for go on without silent nodes. Returns whether there are
     /// any.
-    pub(super) fn abandon_silent_nodes(&mut self) -> bool {
+    pub(super) fn abandon_silent_nodes(&mut self, now: Time) -> bool {
         let Stage::Pushing(push) = &mut self.stage else {
             return false;
         };
@@ -151,7 +181,7 @@ impl Core {
         } else {
             ATTEMPTS_OF_URGENT_PUSH
         };
-        let explained = explained_by_losses(self.client.stats().loss_permille);
+        let explained = self.losses.explain(self.client.stats().loss_permille, now);
         let enough = enough.saturating_add(explained);
         let pending = self.client.pending_requests();
         let silent: BTreeSet<Guid> = pending

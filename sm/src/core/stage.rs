@@ -114,7 +114,7 @@ impl Core {
                     return true;
                 }
                 let is_waited_for = push.was_stopped() || self.work.is_urgent();
-                is_waited_for && self.abandon_silent_nodes()
+                is_waited_for && self.abandon_silent_nodes(now)
             }
         }
     }

@@ -10,7 +10,7 @@ use rsm_routing::engine::Routing;
 use rsm_routing::lanes::Lanes;
 use rsm_routing::mcast::{Orientation, PortMask};
 use rsm_routing::tables::{Difference, Lft, NO_PATH, Tables};
-use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
+use rsm_routing::topology::{Destination, PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{
     Dependencies, IdleLinks, LaneDependencies, Stages, masks_follow, mixture_is_sound, stages,
     stages_along_opening,
@@ -115,6 +115,18 @@ impl Transition {
         }
     }
 
+    /// With a stage before that only removes entries, if there is one.
+    fn after(self, cut: Option<Tables>) -> Transition {
+        Transition {
+            cuts: self.cuts + usize::from(cut.is_some()),
+            interim: cut
+                .into_iter()
+                .chain(self.interim.iter().cloned())
+                .collect(),
+            ..self
+        }
+    }
+
     /// With all but the last of `tables` as stages; they may discard packets.
     fn through(mut tables: Vec<Tables>) -> Transition {
         tables.pop();
@@ -205,7 +217,8 @@ pub(super) fn route(
                 && mixture_is_sound(topology, old, planned, lanes) =>
         {
             let opening = opening((routes, topology), &idle, old, planned);
-            return CheckedTransition::whole(opening, LANES);
+            let cut = without_gone(topology, old);
+            return CheckedTransition::whole(opening.after(cut), LANES);
         }
         Ways::SameLanes(_) | Ways::OtherLanes => {
             return CheckedTransition::whole(Transition::discarding(old, planned), LANES);
@@ -297,6 +310,26 @@ fn beside(topology: &Topology, held: &[HeldTable], old: &Tables, planned: &Table
         instead: Some(Arc::new(around.reached)),
         ..Transition::default()
     }
+}
+
+/// The tables in force without the entries to LIDs that are gone. Packets to these have no service
+/// level that a proof over lanes could follow. `None` if there is no such entry.
+fn without_gone(topology: &Topology, old: &Tables) -> Option<Tables> {
+    let lids = topology.destinations().iter().flat_map(Destination::lids);
+    let present: BTreeSet<Lid> = lids.collect();
+    let mut cut = old.clone();
+    let mut has_cut = false;
+    for lft in &mut cut.lfts {
+        let held = (1..=lft.top().map_or(0, |top| top.0)).map(Lid);
+        let gone: Vec<Lid> = held
+            .filter(|lid| lft.entry(*lid) != NO_PATH && !present.contains(lid))
+            .collect();
+        has_cut |= !gone.is_empty();
+        for lid in gone {
+            lft.set_entry(lid, NO_PATH);
+        }
+    }
+    has_cut.then_some(cut)
 }
 
 /// With one stage: the planned tables without entries to idle links. Every mixture of old and

@@ -53,11 +53,13 @@ impl Faults {
 
     /// Records a fault behind `port`.
     pub fn at_port(&mut self, port: PortKey, fault: Fault) {
+        self.pay(Query::Node(Some(port)));
         self.ports.insert(port, fault);
     }
 
-    /// Ends a fault behind `port`.
+    /// Ends a fault behind `port`, and the debt of an answer from there.
     pub fn heal_port(&mut self, port: PortKey) {
+        self.pay(Query::Node(Some(port)));
         self.ports.remove(&port);
     }
 

@@ -17,12 +17,15 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::ids::DirectedPath;
 
 use super::inventory::{Inventory, InventoryNode, PortKey};
-use super::suspicion::{ATTEMPTS_TO_SUSPICION, NODES_TO_HEARSAY, Suspicion, cables};
+use super::suspicion::{ATTEMPTS_TO_SUSPICION, Suspicion, cables};
 use super::{Query, Sweep, SweepScope, astray, paths};
 
 /// How often one sweep begins at the manager's port again, because switches that had answered fell
 /// silent.
 const ROUNDS_MAX: u8 = 4;
+
+/// Switches that had answered and then fall silent, from which on a search begins again.
+const FALLEN_SILENT: usize = 2;
 
 /// Further paths kept for a switch.
 const FURTHER_MAX: usize = 4;
@@ -82,7 +85,7 @@ impl Sweep {
             round,
         };
         self.outward = Some(outward);
-        self.suspicion = Suspicion::of_new_search();
+        let suspicion = std::mem::replace(&mut self.suspicion, Suspicion::of_new_search());
         self.waits_for_silent = false;
         self.asked.clear();
         self.waiting.clear();
@@ -94,6 +97,7 @@ impl Sweep {
         let others = std::mem::take(&mut self.others).into_iter();
         let again: BTreeSet<Query> = probes
             .chain(others)
+            .chain(suspicion.into_kept())
             .chain(parked.into_values().flatten())
             .collect();
         paths::forget(inventory);
@@ -280,7 +284,7 @@ impl Sweep {
         };
         if !is_excused && outward.heard.contains(&guid) {
             outward.fell_silent.insert(guid);
-            if outward.fell_silent.len() >= NODES_TO_HEARSAY && self.go_outward(inventory) {
+            if outward.fell_silent.len() >= FALLEN_SILENT && self.go_outward(inventory) {
                 return;
             }
             return self.ask_first_again(inventory, guid);
@@ -321,14 +325,9 @@ impl Sweep {
             .filter(|guid| !outward.heard.contains(guid));
         inventory.suspects.extend(unheard);
         paths::forget(inventory);
-        for query in outward.parked.into_values().flatten() {
-            let owed = match query {
-                Query::Node(Some(from)) => Query::Port(from),
-                query => query,
-            };
-            if !owed.is_optional() {
-                inventory.faults.owe(owed, None);
-            }
+        let parked = outward.parked.into_values().flatten();
+        for query in parked.filter(|query| !query.is_optional()) {
+            inventory.faults.owe(query, None);
         }
     }
 }

@@ -21,16 +21,20 @@ use super::{Query, Sweep, SweepScope, paths};
 /// chance.
 pub(super) const ATTEMPTS_TO_SUSPICION: u8 = 2;
 
-/// Nodes that leave questions unanswered at a time, from which on all known paths are hearsay.
-pub(super) const NODES_TO_HEARSAY: usize = 2;
+/// Nodes that leave questions unanswered at a time, or switches that lost cables by the answers of
+/// their neighbours and did not report it, from which on all known paths are hearsay. A switch that
+/// loses power is one of the latter.
+const SIGNS_OF_MANY_FAULTS: usize = 4;
+
+/// As [`SIGNS_OF_MANY_FAULTS`], while [`REPORTS_AT_ONCE`] switches have reported changes.
+const SIGNS_BESIDE_REPORTS: usize = 2;
+
+/// More switches than one fault in a small fabric makes report: several traps have arrived at once.
+const REPORTS_AT_ONCE: usize = 6;
 
 /// As [`ATTEMPTS_TO_SUSPICION`], for a switch that just lost a cable: silence and a lost cable
 /// together are no chance.
 const ATTEMPTS_AFTER_LOST_CABLE: u8 = 1;
-
-/// Switches that lost cables by the answers of their neighbours and did not report it themselves,
-/// from which on all known paths are hearsay, too. A switch that loses power is one of them.
-const REPORTED_TO_HEARSAY: usize = 3;
 
 /// If losses explain more unanswered attempts in a row than this, they also make several nodes
 /// silent at once, and to ask every switch anew would cost more than it saves.
@@ -43,6 +47,9 @@ pub enum Withdrawal {
     Unsent(Guid),
     /// All to this node: no cable leads to it.
     Node(Guid),
+    /// All to this switch: no cable that the search outwards has met leads to it, but one may be
+    /// met yet. [`Sweep::park`] keeps them.
+    Unmet(Guid),
     /// All to this port of a channel adapter: its cable is gone.
     Port(PortKey),
     /// NodeInfo of the node behind this port: its link is down.
@@ -57,7 +64,9 @@ impl Withdrawal {
     /// Whether `query` must be withdrawn.
     pub fn covers(self, query: Query) -> bool {
         match (self, query) {
-            (Withdrawal::Unsent(guid) | Withdrawal::Node(guid), _) => query.node() == Some(guid),
+            (Withdrawal::Unsent(guid) | Withdrawal::Node(guid) | Withdrawal::Unmet(guid), _) => {
+                query.node() == Some(guid)
+            }
             (Withdrawal::Behind(port), Query::Node(from)) => from == Some(port),
             (Withdrawal::Everything, _) => true,
             (Withdrawal::Overdue(overdue), _) => overdue == query,
@@ -118,6 +127,16 @@ impl Suspicion {
         }
     }
 
+    /// The questions that waited for an answer of a suspect, and those about ports whose cables are
+    /// gone by the answers of their other ends.
+    pub(super) fn into_kept(self) -> impl Iterator<Item = Query> {
+        let ports = self.lost.into_iter().flat_map(|(node, ports)| {
+            let of_node = ports.into_iter();
+            of_node.map(move |port| Query::Port(PortKey::new(node, port)))
+        });
+        self.postponed.into_values().flatten().chain(ports)
+    }
+
     /// Whether an overdue query says nothing about its node yet, which has answered since the query
     /// before.
     pub(super) fn excuses(&mut self, guid: Guid) -> bool {
@@ -140,9 +159,9 @@ impl Suspicion {
         self.withdrawals.push_back(Withdrawal::Unsent(guid));
     }
 
-    /// No cable leads to a node by now: takes back all its queries.
+    /// No cable leads to a switch by now: takes back all its queries, until one does.
     pub(super) fn take_back(&mut self, guid: Guid) {
-        self.withdrawals.push_back(Withdrawal::Node(guid));
+        self.withdrawals.push_back(Withdrawal::Unmet(guid));
     }
 
     /// The sweep can end without the answers that a node owes.
@@ -223,7 +242,15 @@ impl Sweep {
         if attempts >= enough && !inventory.suspects.contains(&guid) {
             silent.insert(guid);
         }
-        silent.len() >= NODES_TO_HEARSAY
+        silent.len() >= self.signs_to_hearsay()
+    }
+
+    /// How many signs of faults at one instant make all known paths hearsay.
+    fn signs_to_hearsay(&self) -> usize {
+        match self.targets.len() >= REPORTS_AT_ONCE {
+            true => SIGNS_BESIDE_REPORTS,
+            false => SIGNS_OF_MANY_FAULTS,
+        }
     }
 
     /// The next queries that the caller must withdraw, if any.
@@ -431,13 +458,13 @@ impl Sweep {
         }
         let ports = self.suspicion.lost.entry(peer.node).or_default();
         ports.insert(peer.port);
+        let is_alone = ports.len() == 1;
         let unheard = self.suspicion.lost.keys();
         let unheard = unheard.filter(|&&guid| !self.is_target(guid)).count();
-        if unheard >= REPORTED_TO_HEARSAY && self.go_outward(inventory) {
+        if unheard >= self.signs_to_hearsay() && self.go_outward(inventory) {
             return;
         }
-        let ports = self.suspicion.lost.entry(peer.node).or_default();
-        if ports.len() > 1 && !self.is_target(peer.node) {
+        if !is_alone && !self.is_target(peer.node) {
             self.suspect(inventory, peer.node);
         } else {
             self.again(Query::Port(peer));

@@ -32,4 +32,5 @@ pub use foreign::ForeignManager;
 pub use ledger::Ledger;
 pub use manager::{Manager, Memory};
 pub use walker::{Pairs, Walker};
+pub use watch::BlockWrite;
 pub use world::{Settings, World, first_host};

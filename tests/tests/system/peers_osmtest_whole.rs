@@ -19,7 +19,7 @@ fn pass(flows: &[(&str, &str)]) {
     let served = Served::start(FABRIC).unwrap();
     let rsm = osmtest::rsm(&served, FIRST, SECOND);
     for (flow, title) in flows {
-        osmtest::passes(&served, SECOND, flow, title);
+        osmtest::passes_with_key(&served, SECOND, flow, title);
     }
     rsm.terminate(LIMIT).unwrap().success().unwrap();
 }

@@ -1,16 +1,18 @@
 //! Routes that need several virtual lanes, on switches with SLtoVLMappingTables.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::plan::Plan;
 use rsm::plan::policy::Policy;
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::AttrId;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
-use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+use rsm_routing::topology::Destination;
+use rsm_tests::virtual_time::{BlockWrite, Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -154,6 +156,48 @@ fn a_switch_that_fails_and_returns_changes_no_service_level() {
     expect::assert_up(&world);
     // It came back in its power-on state, and the core wrote its tables again.
     assert_mapped(&world);
+}
+
+/// Hosts go on sending to a host that is gone, on levels that the proof of a new plan does not
+/// know: no switch changes another entry while one still leads towards it.
+#[test]
+fn entries_to_what_is_gone_are_removed_before_others_change() {
+    let mut world = brought_up("torus:5x5,hosts=1", EngineKind::Torus);
+    let local = world.manager().local(&world.sim).unwrap().0;
+    let own = world.sim.peer(local, PortNum(1)).unwrap().unwrap().0;
+    let failed = world
+        .nodes(NodeKind::Switch)
+        .into_iter()
+        .rfind(|&guid| guid != own)
+        .unwrap();
+    let before = plan(&world);
+    world.watch();
+    world.keep_writes();
+    world.sim.power_off(failed).unwrap();
+    world.settle(2 * LIMIT);
+    let after = plan(&world);
+    let present: BTreeSet<Lid> = lids(&after).collect();
+    let gone: BTreeSet<Lid> = lids(&before).filter(|lid| !present.contains(lid)).collect();
+    assert_eq!(gone.len(), 2, "the switch and its host");
+
+    let writes = world.keep_writes();
+    let concerns = |write: &BlockWrite, wanted: bool| {
+        let mut entries = write.entries.iter();
+        entries.any(|(lid, _)| gone.contains(lid) == wanted)
+    };
+    let last_gone = writes.iter().rposition(|write| concerns(write, true));
+    let first_other = writes.iter().position(|write| concerns(write, false));
+    assert!(
+        last_gone.expect("entries go") < first_other.expect("entries change"),
+        "{last_gone:?} {first_other:?}"
+    );
+}
+
+fn lids(plan: &Plan) -> impl Iterator<Item = Lid> {
+    plan.topology
+        .destinations()
+        .iter()
+        .flat_map(Destination::lids)
 }
 
 #[test]

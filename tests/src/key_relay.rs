@@ -1,0 +1,152 @@
+//! A relay between programs and a served fabric that shows the SA's key for them.
+//!
+//! osmtest has SM_Key 1 built in and asks as a trusted requester. Key 1 opens nothing in rsm, whose
+//! SA has a key of its own; the relay writes that one into the requests.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use rsm_mad::wire::header::Class;
+use rsm_sim_host::abi::HEADER_LEN;
+use rsm_sim_host::protocol::{self, Call};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+/// The SM_Key that OpenSM's programs have built in.
+const BUILT_IN: [u8; 8] = 1u64.to_be_bytes();
+
+/// Where the MAD is in a `write`: after the call and the header of umad.
+const MAD: usize = size_of::<Call>() + HEADER_LEN;
+
+/// Where a MAD has its class.
+const CLASS: usize = MAD + 1;
+
+/// Where a MAD of the SA has SM_Key (IBA 15.2.1.1).
+const SM_KEY: std::ops::Range<usize> = MAD + 36..MAD + 44;
+
+const BACKLOG: i32 = 16;
+
+/// A relay. Dropping it ends it; connections end with their programs.
+#[derive(Debug)]
+pub struct KeyRelay {
+    listener: Arc<OwnedFd>,
+    socket: PathBuf,
+}
+
+impl KeyRelay {
+    /// Listens at `socket`, for programs that are to reach the fabric served at `fabric` and know
+    /// `key`.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot.
+    #[must_use]
+    pub fn start(socket: PathBuf, fabric: &Path, key: u64) -> KeyRelay {
+        let listener = Arc::new(packet_socket());
+        let address = SocketAddrUnix::new(&socket).expect("the path is short");
+        rustix::net::bind(&*listener, &address).expect("the path is free");
+        rustix::net::listen(&*listener, BACKLOG).expect("it is bound");
+        let accepting = listener.clone();
+        let fabric = SocketAddrUnix::new(fabric).expect("programs reach it");
+        thread::spawn(move || {
+            while let Ok(program) = rustix::net::accept_with(&*accepting, SocketFlags::CLOEXEC) {
+                let server = packet_socket();
+                // Without a server the program sees the end of its connection.
+                if rustix::net::connect(&server, &fabric).is_ok() {
+                    join(program, server, key);
+                }
+            }
+        });
+        KeyRelay { listener, socket }
+    }
+
+    /// The path of its socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+impl Drop for KeyRelay {
+    fn drop(&mut self) {
+        // The thread that accepts ends with an error.
+        let _ = rustix::net::shutdown(&*self.listener, Shutdown::Both);
+    }
+}
+
+fn packet_socket() -> OwnedFd {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)
+        .expect("the kernel has sockets")
+}
+
+/// Relays both ways until an end is gone.
+fn join(program: OwnedFd, server: OwnedFd, key: u64) {
+    let (program, server) = (Arc::new(program), Arc::new(server));
+    let back = (server.clone(), program.clone());
+    thread::spawn(move || {
+        pass_on(&program, &server, |packet| show_key(packet, key));
+    });
+    thread::spawn(move || pass_on(&back.0, &back.1, |_| {}));
+}
+
+fn pass_on(from: &OwnedFd, to: &OwnedFd, change: impl Fn(&mut [u8])) {
+    let mut buffer = vec![0; protocol::MAX_PACKET];
+    while let Some((len, carried)) = receive(from.as_fd(), &mut buffer) {
+        change(&mut buffer[..len]);
+        if !send(to.as_fd(), &buffer[..len], carried.as_ref()) {
+            break;
+        }
+    }
+    for end in [from, to] {
+        // It may be gone already.
+        let _ = rustix::net::shutdown(end, Shutdown::Both);
+    }
+}
+
+/// Writes `key` into a request to the SA that shows the key that every host knows.
+fn show_key(packet: &mut [u8], key: u64) {
+    let is_write =
+        protocol::split::<Call>(packet).is_some_and(|(call, _)| call.what == protocol::WRITE);
+    let is_of_sa = packet.get(CLASS) == Some(&Class::SUBNET_ADMINISTRATION.0);
+    if let Some(shown) = packet.get_mut(SM_KEY)
+        && is_write
+        && is_of_sa
+        && *shown == BUILT_IN
+    {
+        shown.copy_from_slice(&key.to_be_bytes());
+    }
+}
+
+/// One packet, with the descriptor that it carries; `None` at the end of the connection.
+fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Option<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let received = rustix::net::recvmsg(from, &mut parts, &mut control, flags).ok()?;
+    let carried = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => descriptors.last(),
+        _ => None,
+    });
+    (received.bytes > 0).then_some((received.bytes, carried))
+}
+
+/// Whether the packet is on its way.
+fn send(to: BorrowedFd<'_>, packet: &[u8], carried: Option<&OwnedFd>) -> bool {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = carried.map(|descriptor| [descriptor.as_fd()]);
+    if let Some(descriptors) = &descriptors {
+        // The space is for one.
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let parts = [IoSlice::new(packet)];
+    rustix::net::sendmsg(to, &parts, &mut control, SendFlags::NOSIGNAL).is_ok()
+}
