@@ -203,16 +203,13 @@ fn a_change_of_direction_is_unsafe_in_some_order() {
         };
         tables.lfts[0].set_entry(host.lid, host.port.0);
         for switch in 1..5u32 {
-            let to = SwitchIdx(if clockwise {
+            let to = if clockwise {
                 (switch + 1) % 5
             } else {
                 switch - 1
-            });
-            let group = topology
-                .groups(SwitchIdx(switch))
-                .find(|group| group.neighbour == to);
-            let port = group.unwrap().links[0].port;
-            tables.lfts[switch as usize].set_entry(host.lid, port.0);
+            };
+            let port = port_to(&topology, switch, to);
+            tables.lfts[switch as usize].set_entry(host.lid, port);
         }
         tables
     };
@@ -221,6 +218,40 @@ fn a_change_of_direction_is_unsafe_in_some_order() {
     assert!(verify(&topology, &new).credit_loop_free);
     assert!(!mixture_is_acyclic(&topology, &old, &new));
     assert!(mixture_is_acyclic(&topology, &new, &new));
+    let stages = stages(&topology, &old, &new);
+    assert_eq!(stages.len(), 2);
+    assert!(mixture_is_acyclic(&topology, &old, &stages[0]));
+    assert!(mixture_is_acyclic(&topology, &stages[0], &new));
+}
+
+/// The port of `switch` that leads to `to`.
+fn port_to(topology: &Topology, switch: u32, to: u32) -> u8 {
+    let mut groups = topology.groups(SwitchIdx(switch));
+    let group = groups.find(|group| group.neighbour == SwitchIdx(to));
+    group.expect("they are neighbours").links[0].port.0
+}
+
+/// Hosts go on sending to a host that is gone. Over the ring one way, its entries lead from switch 3
+/// past 0 to 2, and those of a host that is there from 1 past 3 to 0: together all the way around.
+#[test]
+fn entries_to_a_lid_without_a_destination_count() {
+    let topology = ring(5);
+    let present = topology.destinations_of(SwitchIdx(0))[1].clone();
+    let gone = Lid(topology.top_lid().0 + 100);
+    let along = |lid: Lid, switches: &[u32]| {
+        let mut tables = Tables {
+            lfts: vec![Lft::default(); 5],
+        };
+        for &switch in switches {
+            let port = port_to(&topology, switch, (switch + 1) % 5);
+            tables.lfts[switch as usize].set_entry(lid, port);
+        }
+        tables
+    };
+    let old = along(gone, &[3, 4, 0, 1]);
+    let mut new = along(present.lid, &[1, 2, 3, 4]);
+    new.lfts[0].set_entry(present.lid, present.port.0);
+    assert!(!mixture_is_acyclic(&topology, &old, &new));
     let stages = stages(&topology, &old, &new);
     assert_eq!(stages.len(), 2);
     assert!(mixture_is_acyclic(&topology, &old, &stages[0]));
