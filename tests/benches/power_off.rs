@@ -1,34 +1,35 @@
-//! Switches lose power: how long until packets arrive again, and until the last Set.
+//! Switches lose power and cables are cut, one or many at one instant: how long until packets arrive
+//! again, and until the last Set.
 //!
 //! `cargo bench -p rsm-tests --bench power_off [-- [--spec SPEC] [--rounds N] [--only NAME] [--faults PART]]`.
 //! Each manager runs resident on a fabric of its own, which this process simulates, and reaches it
-//! through the shim. In each round every fault strikes one manager after the other: the switches
-//! lose power, so that their links go down and they stop answering, and get it back when the
-//! manager rests.
+//! through the shim. In each round every fault strikes one manager after the other, and ends when
+//! the manager rests. The number of the round is the seed of what is chosen at random.
 //!
-//! `delivered_ms` is the time from the fault until a sample of packets between all hosts that are
-//! still cabled arrives, `last_block_ms` that until the last block of a forwarding table is
-//! written, `last_set_ms` until the last Set. "without traps" loses every trap; the managers then
-//! notice by sweeping, rsm twice a second, OpenSM once (its least).
+//! `delivered_ms` is the time from the fault until packets between all hosts that links still join
+//! to the manager arrive, by the tables of the switches, which a walker follows every few
+//! milliseconds; `last_block_ms` is that until the last block of a forwarding table is written,
+//! `last_set_ms` until the last Set. "without traps" loses every trap; the managers then notice by
+//! sweeping, rsm twice a second, OpenSM once (its least).
 
 mod options;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::header::AttrId;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::Sim;
-use rsm_sim::live::LiveError;
 use rsm_tests::binaries;
 use rsm_tests::clock::now;
 use rsm_tests::hosted::Hosted;
-use rsm_tests::load::Place;
 use rsm_tests::measure::{Comparison, milliseconds};
 use rsm_tests::sm::{OpenSm, Rsm};
+use rsm_tests::virtual_time::{Dice, Walker};
 
 use options::Options;
 
@@ -41,21 +42,30 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// node in one phase.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// The interval of the sample of packets.
+/// The pause between two looks of the walker.
 const LOOK: Duration = Duration::from_millis(2);
-
-/// The number of hosts that each host sends to.
-const DESTINATIONS: usize = 4;
 
 /// Room for every Set of a reaction.
 const JOURNAL: usize = 1 << 20;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// The switches that lose power together.
+/// What dies together.
 struct Fault {
-    name: &'static str,
+    name: String,
     switches: Vec<Guid>,
+    /// One end of each cable.
+    cables: Vec<(Guid, PortNum)>,
+}
+
+impl Fault {
+    fn of_switches(name: &str, switches: Vec<Guid>) -> Fault {
+        Fault {
+            name: name.to_owned(),
+            switches,
+            cables: Vec::new(),
+        }
+    }
 }
 
 /// A resident subnet manager.
@@ -70,7 +80,6 @@ struct Contender {
     // Drops before its fabric.
     _resident: Resident,
     fabric: Hosted,
-    hosts: Vec<Place>,
 }
 
 /// The times of a manager's reaction, from the fault on. `None`: not within the limit, or without
@@ -88,17 +97,22 @@ fn main() -> Result<(), Failure> {
     for spec in options.specs(&DEFAULT_SPECS) {
         let netlist = rsm::offline::load(spec)?;
         for with_traps in [true, false] {
-            let mut comparisons: BTreeMap<&str, Comparison> = BTreeMap::new();
+            let mut comparisons: BTreeMap<String, Comparison> = BTreeMap::new();
             for name in ["rsm", "opensm"] {
                 if !options.takes_part(name) {
                     continue;
                 }
                 let contender = Contender::start(name, &netlist, with_traps)?;
-                let faults = faults(&netlist, contender.fabric.place.0);
-                for fault in faults.iter().filter(|fault| options.has_faults(fault.name)) {
-                    for _ in 0..options.rounds() {
+                let layout = Layout::of(&netlist, contender.fabric.place.0);
+                for round in 0..options.rounds() {
+                    let mut faults = layout.single_faults();
+                    faults.extend(layout.mass_faults(&mut Dice::new(round as u64)));
+                    for fault in faults
+                        .iter()
+                        .filter(|fault| options.has_faults(&fault.name))
+                    {
                         let reaction = contender.strike(fault)?;
-                        let comparison = comparisons.entry(fault.name).or_default();
+                        let comparison = comparisons.entry(fault.name.clone()).or_default();
                         reaction.add_to(comparison, name);
                     }
                 }
@@ -114,52 +128,106 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The faults: switches at the top, one next to the manager's leaf, a leaf other than the
-/// manager's.
-fn faults(netlist: &Netlist, manager: Guid) -> Vec<Fault> {
-    let tiers = tiers(netlist);
-    let top = tiers.values().copied().max().unwrap_or(0);
-    let in_tier = |tier| {
-        let of_tier = tiers.iter().filter(move |&(_, &own)| own == tier);
-        of_tier.map(|(&node, _)| node).collect::<Vec<usize>>()
-    };
-    let (leaves, spines) = (in_tier(1), in_tier(top));
-    let neighbours = neighbours(netlist);
-    let manager = netlist.by_guid(manager).unwrap_or_default();
-    let own_leaf = neighbours[manager].first().copied().unwrap_or_default();
-    let in_own_pod = neighbours[own_leaf]
-        .iter()
-        .find(|node| tiers.get(node) == Some(&2))
-        .copied();
-    let other_leaf = leaves.iter().rev().find(|&&leaf| leaf != own_leaf).copied();
-    let guids = |nodes: &[usize]| {
-        nodes
+/// What can die in a fabric.
+struct Layout<'a> {
+    netlist: &'a Netlist,
+    /// By distance from the hosts: the switches.
+    tiers: BTreeMap<usize, Vec<usize>>,
+    /// The switch of the manager's host.
+    own_leaf: usize,
+    neighbours: Vec<Vec<usize>>,
+}
+
+impl Layout<'_> {
+    fn of(netlist: &Netlist, manager: Guid) -> Layout<'_> {
+        let neighbours = neighbours(netlist);
+        let manager = netlist.by_guid(manager).unwrap_or_default();
+        let mut by_tier: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (node, tier) in tiers(netlist) {
+            by_tier.entry(tier).or_default().push(node);
+        }
+        Layout {
+            netlist,
+            tiers: by_tier,
+            own_leaf: neighbours[manager].first().copied().unwrap_or_default(),
+            neighbours,
+        }
+    }
+
+    fn guids(&self, nodes: &[usize]) -> Vec<Guid> {
+        let nodes = nodes.iter();
+        nodes.map(|&node| self.netlist.nodes()[node].guid).collect()
+    }
+
+    /// The switches farthest from the hosts.
+    fn top(&self) -> &[usize] {
+        self.tiers.values().next_back().map_or(&[], Vec::as_slice)
+    }
+
+    /// Switches at the top, one next to the manager's leaf, a leaf other than the manager's.
+    fn single_faults(&self) -> Vec<Fault> {
+        let spines = self.top();
+        let in_tier = |tier: usize| self.tiers.get(&tier).map_or(&[][..], Vec::as_slice);
+        let in_own_pod = self.neighbours[self.own_leaf]
             .iter()
-            .map(|&node| netlist.nodes()[node].guid)
+            .find(|node| in_tier(2).contains(node));
+        let leaves = in_tier(1).iter().rev();
+        let other_leaf = leaves.copied().find(|&leaf| leaf != self.own_leaf);
+        let middle = spines.len() / 2;
+        let (one, two) = ([spines[middle]], [spines[middle], spines[spines.len() - 1]]);
+        let named = [
+            ("a spine", Some(one.to_vec())),
+            ("two spines", Some(two.to_vec())),
+            ("a leaf", other_leaf.map(|leaf| vec![leaf])),
+            (
+                "a spine of the manager's pod",
+                in_own_pod.map(|&spine| vec![spine]),
+            ),
+        ];
+        named
+            .into_iter()
+            .filter_map(|(name, nodes)| Some(Fault::of_switches(name, self.guids(&nodes?))))
             .collect()
-    };
-    let middle = spines.len() / 2;
-    let mut faults = vec![
-        Fault {
-            name: "a spine",
-            switches: guids(&spines[middle..=middle]),
-        },
-        Fault {
-            name: "two spines",
-            switches: guids(&[spines[middle], spines[spines.len() - 1]]),
-        },
-    ];
-    let single = [
-        ("a leaf", other_leaf),
-        ("a spine of the manager's pod", in_own_pod),
-    ];
-    faults.extend(single.into_iter().filter_map(|(name, node)| {
-        Some(Fault {
-            name,
-            switches: guids(&[node?]),
-        })
-    }));
-    faults
+    }
+
+    /// Half of the top tier, an eighth to a half of all switches, and most cables between switches,
+    /// but never the manager's leaf.
+    fn mass_faults(&self, dice: &mut Dice) -> Vec<Fault> {
+        let spines = self.top();
+        let (first, last) = spines.split_at(spines.len() / 2);
+        let mut faults = vec![
+            Fault::of_switches("first half of the top tier", self.guids(first)),
+            Fault::of_switches("last half of the top tier", self.guids(last)),
+        ];
+        let switches = self.tiers.values().flatten().copied();
+        let switches: Vec<usize> = switches.filter(|&node| node != self.own_leaf).collect();
+        for parts in [8, 4, 2] {
+            let count = (switches.len() + 1) / parts;
+            let dead = some(switches.clone(), count, dice);
+            let name = format!("{count} random switches");
+            faults.push(Fault::of_switches(&name, self.guids(&dead)));
+        }
+        let is_switch = |node: usize| self.netlist.nodes()[node].kind == NodeKind::Switch;
+        let trunks = self.netlist.cables().iter();
+        let trunks: Vec<(Guid, PortNum)> = trunks
+            .filter(|cable| is_switch(cable.a.0) && is_switch(cable.b.0))
+            .map(|cable| (self.netlist.nodes()[cable.a.0].guid, cable.a.1))
+            .collect();
+        let count = trunks.len() * 25 / 32;
+        faults.push(Fault {
+            name: format!("{count} of {} cables between switches", trunks.len()),
+            switches: Vec::new(),
+            cables: some(trunks, count, dice),
+        });
+        faults
+    }
+}
+
+/// `count` of `all`, by the dice.
+fn some<T>(mut all: Vec<T>, count: usize, dice: &mut Dice) -> Vec<T> {
+    (0..count)
+        .map(|_| all.swap_remove(dice.below(all.len())))
+        .collect()
 }
 
 /// Each switch's distance from the nearest host.
@@ -228,28 +296,30 @@ impl Contender {
                 .with(|sim| sim.set_attribute_loss(AttrId::NOTICE, 1.0))??;
         }
         fabric.sim.with(|sim| sim.start_journal(JOURNAL))?;
-        let (hosts, _) = fabric.hosts()?;
         let contender = Contender {
             name,
             _resident: resident,
             fabric,
-            hosts,
         };
         contender.wait_until_it_rests()?;
         Ok(contender)
     }
 
     fn strike(&self, fault: &Fault) -> Result<Reaction, Failure> {
-        let pairs = self.sample(&fault.switches)?;
-        let victims = fault.switches.clone();
+        let manager = self.fabric.place;
+        let walker = self.fabric.sim.with(move |sim| Walker::new(sim, manager))?;
+        let (switches, cables) = (fault.switches.clone(), fault.cables.clone());
         let struck = self.fabric.sim.with(move |sim| {
             sim.take_journal();
-            for switch in victims {
+            for switch in switches {
                 sim.power_off(switch)?;
+            }
+            for (node, port) in cables {
+                sim.unlink(node, port)?;
             }
             Ok::<Time, rsm_sim::SimError>(sim.now())
         })??;
-        let delivered = self.wait_until_delivered(pairs)?;
+        let delivered = self.wait_until_delivered(walker)?;
         let sets = self.wait_until_it_rests()?;
         let since = |time: Time| time.since(struck);
         let blocks = sets
@@ -261,53 +331,32 @@ impl Contender {
             last_set: sets.iter().map(|set| set.0).max().map(since),
             blocks: blocks.count(),
         };
-        let victims = fault.switches.clone();
+        let (switches, cables) = (fault.switches.clone(), fault.cables.clone());
         self.fabric.sim.with(move |sim| {
-            let mut powered = victims.into_iter();
-            powered.try_for_each(|switch| sim.power_on(switch))
+            for switch in switches {
+                sim.power_on(switch)?;
+            }
+            for (node, port) in cables {
+                sim.relink(node, port)?;
+            }
+            Ok::<(), rsm_sim::SimError>(())
         })??;
         self.wait_until_it_rests()?;
         Ok(reaction)
     }
 
-    /// Pairs of hosts that keep a cable to a switch with power.
-    fn sample(&self, victims: &[Guid]) -> Result<Vec<(Place, Place)>, LiveError> {
-        let victims = victims.to_vec();
-        let hosts = self.hosts.clone();
-        self.fabric.sim.with(move |sim| {
-            let stays = |host: &&Place| {
-                let peer = sim.peer(host.node, host.port);
-                !matches!(peer, Ok(Some((leaf, _))) if victims.contains(&leaf))
-            };
-            let hosts: Vec<Place> = hosts.iter().filter(stays).copied().collect();
-            let stride = hosts.len() / (DESTINATIONS + 1);
-            let pair = |index: usize, step: usize| {
-                let other = hosts[(index + step * stride + 1) % hosts.len()];
-                (hosts[index], other)
-            };
-            (0..hosts.len())
-                .flat_map(|index| (0..DESTINATIONS).map(move |step| (index, step)))
-                .map(|(index, step)| pair(index, step))
-                .collect()
-        })
-    }
-
-    /// When all packets between `pairs` arrived again, after some were lost.
-    fn wait_until_delivered(&self, pairs: Vec<(Place, Place)>) -> Result<Option<Time>, Failure> {
+    /// When packets between all hosts that links join arrived again.
+    fn wait_until_delivered(&self, walker: Walker) -> Result<Option<Time>, Failure> {
         let last = now() + LIMIT;
-        let pairs = std::sync::Arc::new(pairs);
-        // Try the pair that lost a packet last first: a poll costs one packet until that one
-        // arrives.
+        let walker = Arc::new(walker);
+        // The host that was unreached last first: a look costs little until it is reached.
         let mut first = 0;
         while now() < last {
-            let pairs = pairs.clone();
-            let (time, lost) = self
-                .fabric
-                .sim
-                .with(move |sim| (sim.now(), first_lost(sim, &pairs, first)))?;
-            match lost {
-                None => return Ok(Some(time)),
-                Some(lost) => first = lost,
+            let walker = walker.clone();
+            let look = move |sim: &mut Sim| (sim.now(), walker.first_lost(sim, first));
+            match self.fabric.sim.with(look)? {
+                (time, None) => return Ok(Some(time)),
+                (_, Some(lost)) => first = lost,
             }
             std::thread::sleep(LOOK);
         }
@@ -337,16 +386,6 @@ impl Contender {
         }
         Err(format!("{} does not rest", self.name).into())
     }
-}
-
-/// The first pair from `first` on, all around, between which a packet is lost.
-fn first_lost(sim: &Sim, pairs: &[(Place, Place)], first: usize) -> Option<usize> {
-    let order = (first..pairs.len()).chain(0..first);
-    order.into_iter().find(|&index| {
-        let (from, to) = pairs[index];
-        let packet = sim.probe((from.node, from.port), to.lid, 0);
-        !packet.is_ok_and(|probe| probe.is_delivered())
-    })
 }
 
 impl Reaction {

@@ -245,14 +245,14 @@ impl Turns {
     }
 }
 
-/// The blocks up to the last entry of any table, with all of their LIDs.
+/// The blocks up to the last entry of any table, with all of their LIDs but 0, which no packet has.
 fn all_blocks<'t>(
     tables: impl IntoIterator<Item = &'t Tables>,
 ) -> impl Iterator<Item = (usize, u64)> {
     let lfts = tables.into_iter().flat_map(|tables| &tables.lfts);
     let last = lfts.filter_map(Lft::top).max();
     let count = last.map_or(0, |last| last.index() / BLOCK_LIDS + 1);
-    (0..count).map(|index| (index, u64::MAX))
+    (0..count).map(|index| (index, if index == 0 { !1 } else { u64::MAX }))
 }
 
 /// The blocks that hold a LID of some destination, each with one bit for each of its 64 LIDs.

@@ -89,34 +89,64 @@ impl Walker {
     #[must_use]
     pub fn look(&self, sim: &Sim) -> Pairs {
         let links = Links::of(self, sim);
-        let parts = links.parts();
-        let own_part = links.home(self.manager).map(|leaf| parts[leaf]);
-        let is_joined = |host| {
-            links
-                .home(host)
-                .filter(|&leaf| Some(parts[leaf]) == own_part)
-        };
+        let starts = self.starts(&links);
         let mut pairs = Pairs {
             connected: 0,
             lost: 0,
         };
-        for (index, host) in self.hosts.iter().enumerate() {
-            if is_joined(index).is_none() {
-                continue;
-            }
-            let arrivals = self.arrivals(sim, &links, index, host.lid);
-            let leaf_is_active = links.hosts[index].is_some_and(|link| link.is_active);
-            for other in (0..self.hosts.len()).filter(|&other| other != index) {
-                let Some(start) = is_joined(other) else {
-                    continue;
-                };
+        for target in 0..self.hosts.len() {
+            for arrives in self.arrivals_from(sim, &links, &starts, target) {
                 pairs.connected += 1;
-                let leaves = links.hosts[other].is_some_and(|link| link.is_active);
-                let arrives = leaves && leaf_is_active && arrivals[start];
                 pairs.lost += usize::from(!arrives);
             }
         }
         pairs
+    }
+
+    /// The first host, from the place `first` on and all around, that packets of a connected host do
+    /// not reach now; by its place.
+    #[must_use]
+    pub fn first_lost(&self, sim: &Sim, first: usize) -> Option<usize> {
+        let links = Links::of(self, sim);
+        let starts = self.starts(&links);
+        let mut order = (first..self.hosts.len()).chain(0..first);
+        order.find(|&target| {
+            let mut arrivals = self.arrivals_from(sim, &links, &starts, target).into_iter();
+            arrivals.any(|arrives| !arrives)
+        })
+    }
+
+    /// By host: its switch, if links join that to the manager.
+    fn starts(&self, links: &Links) -> Vec<Option<usize>> {
+        let parts = links.parts();
+        let own_part = links.home(self.manager).map(|leaf| parts[leaf]);
+        (0..self.hosts.len())
+            .map(|host| {
+                let home = links.home(host);
+                home.filter(|&leaf| Some(parts[leaf]) == own_part)
+            })
+            .collect()
+    }
+
+    /// Whether packets arrive at `target`, from each connected host; none if it is not connected
+    /// itself.
+    fn arrivals_from(
+        &self,
+        sim: &Sim,
+        links: &Links,
+        starts: &[Option<usize>],
+        target: usize,
+    ) -> Vec<bool> {
+        if starts[target].is_none() {
+            return Vec::new();
+        }
+        let by_switch = self.arrivals(sim, links, target, self.hosts[target].lid);
+        let is_active = |host: usize| links.hosts[host].is_some_and(|link| link.is_active);
+        let arrives = |(host, start): (usize, &Option<usize>)| {
+            let leaf = start.filter(|_| host != target)?;
+            Some(is_active(host) && is_active(target) && by_switch[leaf])
+        };
+        starts.iter().enumerate().filter_map(arrives).collect()
     }
 
     /// By switch: whether packets from there to the LID of `target` arrive.

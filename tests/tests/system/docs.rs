@@ -406,6 +406,37 @@ fn run(page: &Page) -> (String, Result<(), String>) {
     (counts, outcome)
 }
 
+/// Each promise of `docs/guarantees.md` names tests of this program, as `file::name`.
+#[test]
+fn guarantees_name_the_tests_that_hold_them() {
+    let root = binaries::workspace();
+    let page = Page::read(&root, root.join("docs/guarantees.md"));
+    let promises = page.text.lines().filter(|line| line.starts_with("| "));
+    let promises = promises.filter(|line| !line.ends_with("| test |"));
+    let mut seen = 0;
+    for promise in promises {
+        let named: Vec<(&str, &str)> = promise
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter_map(|code| code.split_once("::"))
+            .collect();
+        assert!(!named.is_empty(), "without a test: {promise}");
+        for (file, name) in named {
+            let path = root.join(format!("tests/tests/system/{file}.rs"));
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            // Its last attribute is right above it.
+            assert!(
+                text.contains(&format!("]\nfn {name}()")),
+                "{}: no test {file}::{name}",
+                page.name
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "the tables have {seen} tests");
+}
+
 #[test]
 fn every_block_of_the_documentation_has_a_known_info_string() {
     for page in Page::all() {

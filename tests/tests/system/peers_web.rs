@@ -88,7 +88,8 @@ fn an_operator_finds_a_host_opens_a_leaf_and_sees_a_path_and_a_change() {
     site.rsmctl(&["sim", "unlink", node, &end["number"].to_string()]);
     browser.wait(
         "the missing cable, without a reload",
-        "return document.querySelector('.legend').innerText.includes('1 cable missing')",
+        "return document.querySelector('.legend').innerText.includes('1 gone') \
+         && document.querySelector('#strip').innerText.includes('1 cable missing')",
     );
     for view in [
         "findings",
