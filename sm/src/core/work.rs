@@ -33,6 +33,9 @@ pub struct Work {
     route_adaptively: bool,
     repair: bool,
     switches: BTreeSet<Guid>,
+    /// Whether the sweep under way has refused all of `switches`: it does so again, and thousands may
+    /// wait.
+    is_offered: bool,
     ports: BTreeSet<PortKey>,
     /// Ports to be read once more, without a report of a change.
     unread: BTreeSet<PortKey>,
@@ -121,6 +124,7 @@ impl Work {
     /// A switch reported a change.
     pub fn look_at(&mut self, switch: Guid, cause: impl Into<String>) {
         self.later.remove(&switch);
+        self.is_offered = false;
         if self.switches.insert(switch) {
             self.because(cause);
         }
@@ -305,6 +309,7 @@ impl Work {
         if self.not_before.is_some() {
             return None;
         }
+        self.is_offered = false;
         if let Some(audit) = self.everything.take() {
             self.switches.clear();
             self.ports.clear();
@@ -360,6 +365,9 @@ impl Work {
     /// Offers the switches that reported a change to the sweep under way; those that it does not
     /// take wait for its end. Returns whether it took any.
     pub fn offer_switches(&mut self, mut takes: impl FnMut(Guid) -> bool) -> bool {
+        if std::mem::replace(&mut self.is_offered, true) {
+            return false;
+        }
         let waiting = self.switches.len();
         self.switches.retain(|&switch| !takes(switch));
         self.switches.len() < waiting
