@@ -50,7 +50,7 @@ const JOURNAL: usize = 1 << 20;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What dies together.
+/// Switches and cables that die together.
 struct Fault {
     name: String,
     switches: Vec<Guid>,
@@ -128,10 +128,10 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What can die in a fabric.
+/// The switches and cables of a fabric that faults choose from.
 struct Layout<'a> {
     netlist: &'a Netlist,
-    /// By distance from the hosts: the switches.
+    /// The switches, by their distance from the hosts.
     tiers: BTreeMap<usize, Vec<usize>>,
     /// The switch of the manager's host.
     own_leaf: usize,

@@ -45,11 +45,11 @@ pub fn passes(served: &Served, host: &str, flow: &str, title: &str) {
     run_to_pass(osmtest, served.directory(), flow, title);
 }
 
-/// As [`passes`], as a requester that the SA of [`rsm`] trusts.
+/// Runs a flow of osmtest at `host` as a requester that the SA of [`rsm`] trusts.
 ///
 /// # Panics
 ///
-/// As there.
+/// When it does not say that the test `title` passed.
 pub fn passes_with_key(served: &Served, host: &str, flow: &str, title: &str) {
     let socket = served.directory().join(format!("osmtest-{flow}.sock"));
     let relay = KeyRelay::start(socket, served.socket(), SA_KEY);

@@ -27,7 +27,7 @@ const CHANCE_PERMILLE: u32 = 10;
 /// paths that lead through it look lost, which says nothing about the paths that are left.
 const BEFORE_COUNTS: Duration = Duration::from_secs(1);
 
-/// What the core knows of its client's losses.
+/// Losses of the client's attempts, at present and at the core's last rest.
 #[derive(Default)]
 pub(super) struct Losses {
     /// Timeouts when the core last told the sweep of them.

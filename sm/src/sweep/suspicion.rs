@@ -26,7 +26,8 @@ pub(super) const ATTEMPTS_TO_SUSPICION: u8 = 2;
 /// loses power is one of the latter.
 const SIGNS_OF_MANY_FAULTS: usize = 4;
 
-/// As [`SIGNS_OF_MANY_FAULTS`], while [`REPORTS_AT_ONCE`] switches have reported changes.
+/// Signs that suffice while [`REPORTS_AT_ONCE`] switches have reported changes; see
+/// [`SIGNS_OF_MANY_FAULTS`].
 const SIGNS_BESIDE_REPORTS: usize = 2;
 
 /// More switches than one fault in a small fabric makes report: several traps have arrived at once.

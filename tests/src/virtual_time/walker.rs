@@ -116,7 +116,7 @@ impl Walker {
         })
     }
 
-    /// By host: its switch, if links join that to the manager.
+    /// The switch of each host, if links join that to the manager.
     fn starts(&self, links: &Links) -> Vec<Option<usize>> {
         let parts = links.parts();
         let own_part = links.home(self.manager).map(|leaf| parts[leaf]);

@@ -73,6 +73,14 @@ fn assert_mapped(world: &World) {
     }
 }
 
+/// A switch other than the one next to the manager's host.
+fn other_switch(world: &World) -> Guid {
+    let local = world.manager().local(&world.sim).unwrap().0;
+    let own = world.sim.peer(local, PortNum(1)).unwrap().unwrap().0;
+    let mut switches = world.nodes(NodeKind::Switch).into_iter();
+    switches.rfind(|&guid| guid != own).unwrap()
+}
+
 fn mappings_set(world: &World) -> u64 {
     let sets = expect::sets(&world.sim.counters());
     sets.get(&AttrId::SL_TO_VL_MAPPING).copied().unwrap_or(0)
@@ -119,14 +127,7 @@ fn other_engines_leave_the_mappings_alone() {
 fn a_switch_that_fails_and_returns_changes_no_service_level() {
     let mut world = brought_up("torus:5x5,hosts=1", EngineKind::Torus);
     let before = plan(&world);
-    let local = world.manager().local(&world.sim).unwrap().0;
-    // A switch other than the one next to the manager's host.
-    let own = world.sim.peer(local, PortNum(1)).unwrap().unwrap().0;
-    let failed = world
-        .nodes(NodeKind::Switch)
-        .into_iter()
-        .rfind(|&guid| guid != own)
-        .unwrap();
+    let failed = other_switch(&world);
     world.sim.power_off(failed).unwrap();
     // The core removes its routes once it has been silent for long enough: only then are some of
     // its neighbours reachable.
@@ -163,13 +164,7 @@ fn a_switch_that_fails_and_returns_changes_no_service_level() {
 #[test]
 fn entries_to_what_is_gone_are_removed_before_others_change() {
     let mut world = brought_up("torus:5x5,hosts=1", EngineKind::Torus);
-    let local = world.manager().local(&world.sim).unwrap().0;
-    let own = world.sim.peer(local, PortNum(1)).unwrap().unwrap().0;
-    let failed = world
-        .nodes(NodeKind::Switch)
-        .into_iter()
-        .rfind(|&guid| guid != own)
-        .unwrap();
+    let failed = other_switch(&world);
     let before = plan(&world);
     world.watch();
     world.keep_writes();

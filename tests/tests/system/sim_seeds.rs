@@ -573,7 +573,7 @@ fn quiet_returns() {
 #[test]
 fn mass_faults_converge_within_the_bound() {
     let test = "--test system sim_seeds::mass_faults_converge_within_the_bound";
-    seeds::run(test, seeds::number(SEEDS).unwrap_or(300), |seed| {
+    seeds::run(test, seeds::number(SEEDS).unwrap_or(3000), |seed| {
         run(seed, MassFaults::Some)
     });
 }
