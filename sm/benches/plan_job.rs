@@ -1,8 +1,8 @@
 //! The cost of planning after a fault, from the model to the stages of its tables: `cargo bench -p
 //! rsm --bench plan_job [-- SPEC]`.
 //!
-//! Prints medians in milliseconds: the first plan, and for a cable of a leaf switch, one further up
-//! and one of a host the plan without it and the plan when it is back.
+//! Prints medians in milliseconds: the first plan, and for a cable of a leaf switch, one further up,
+//! one of a host, and half of the top tier, the plan without them and the plan when they are back.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
@@ -24,6 +24,9 @@ const FIRST_RUNS: usize = 1;
 
 /// How often the plan after a fault is made.
 const RUNS: usize = 25;
+
+/// How often the plan after a fault of many parts is made.
+const MASS_RUNS: usize = 5;
 
 /// The median in milliseconds, and the plan of the last of `runs` runs.
 fn median(job: &PlanJob, runs: usize) -> (f64, Arc<Plan>) {
@@ -53,21 +56,48 @@ fn main() {
     let first = PlanJob::first(whole.clone(), Arc::new(Policy::default()));
     let (time, before) = median(&first, FIRST_RUNS);
     println!("{spec}: first plan {time:.1} ms, proved {}", before.proved);
-    for (name, gone) in faults(&whole, &before) {
-        let broken = Arc::new(whole.without(&BTreeSet::from([gone])));
-        let (time, during) = median(&PlanJob::after(&before, broken), RUNS);
-        println!(
-            "  {name} {gone} less: {time:.1} ms, proved {}",
-            during.proved
-        );
+    let single = faults(&whole, &before).into_iter();
+    let single = single.map(|(name, gone)| (format!("{name} {gone}"), BTreeSet::from([gone])));
+    let half = ("half of the top tier".to_owned(), half_of_top(&before));
+    for (name, gone) in single.chain([half]) {
+        let runs = if gone.len() == 1 { RUNS } else { MASS_RUNS };
+        let broken = Arc::new(whole.without(&gone));
+        let (time, during) = median(&PlanJob::after(&before, broken), runs);
+        println!("  {name} less: {time:.1} ms, proved {}", during.proved);
+        print_whole(&during);
         let back = PlanJob {
             // A host that is away keeps its LID.
             claims: PlanJob::after(&before, whole.clone()).claims,
             ..PlanJob::after(&during, whole.clone())
         };
-        let (time, after) = median(&back, RUNS);
+        let (time, after) = median(&back, runs);
         println!("    and back: {time:.1} ms, proved {}", after.proved);
+        print_whole(&after);
     }
+}
+
+/// The steps that the plan made whole, with why.
+fn print_whole(plan: &Plan) {
+    for step in &plan.whole {
+        println!("      {step:?}");
+    }
+}
+
+/// The ports of every second switch at the top.
+fn half_of_top(plan: &Plan) -> BTreeSet<PortKey> {
+    let topology = &plan.topology;
+    let has_hosts = |switch| topology.hosts(switch) > 0;
+    let touches_hosts = |switch| {
+        let mut groups = topology.groups(switch);
+        has_hosts(switch) || groups.any(|group| has_hosts(group.neighbour))
+    };
+    let tops = topology.indices().filter(|&switch| !touches_hosts(switch));
+    let ports = tops.step_by(2).flat_map(|switch| {
+        let guid = topology.switch(switch).guid;
+        let links = topology.groups(switch).flat_map(|group| group.links);
+        links.map(move |link| PortKey::new(guid, link.port))
+    });
+    ports.collect()
 }
 
 /// A cable between a leaf switch and the one above it, a cable further up, and a host's.

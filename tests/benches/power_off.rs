@@ -9,7 +9,8 @@
 //! `delivered_ms` is the time from the fault until packets between all hosts that links still join
 //! to the manager arrive, by the tables of the switches, which a walker follows every few
 //! milliseconds; `last_block_ms` is that until the last block of a forwarding table is written,
-//! `last_set_ms` until the last Set. "without traps" loses every trap; the managers then notice by
+//! `last_set_ms` until the last Set. The times of the manager's own leaf count from its return.
+//! "without traps" loses every trap, and single faults strike alone; the managers then notice by
 //! sweeping, rsm twice a second, OpenSM once (its least).
 
 mod options;
@@ -42,6 +43,9 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// node in one phase.
 const QUIET: Duration = Duration::from_secs(4);
 
+/// How long the manager's own leaf is dead before it returns.
+const DEAD: Duration = Duration::from_secs(6);
+
 /// The pause between two looks of the walker.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -56,6 +60,9 @@ struct Fault {
     switches: Vec<Guid>,
     /// One end of each cable.
     cables: Vec<(Guid, PortNum)>,
+    /// How long the parts are dead before the measurement begins, with their return; `None`: it
+    /// begins with the fault.
+    dead_for: Option<Duration>,
 }
 
 impl Fault {
@@ -64,6 +71,7 @@ impl Fault {
             name: name.to_owned(),
             switches,
             cables: Vec::new(),
+            dead_for: None,
         }
     }
 }
@@ -106,7 +114,9 @@ fn main() -> Result<(), Failure> {
                 let layout = Layout::of(&netlist, contender.fabric.place.0);
                 for round in 0..options.rounds() {
                     let mut faults = layout.single_faults();
-                    faults.extend(layout.mass_faults(&mut Dice::new(round as u64)));
+                    if with_traps {
+                        faults.extend(layout.mass_faults(&mut Dice::new(round as u64)));
+                    }
                     for fault in faults
                         .iter()
                         .filter(|fault| options.has_faults(&fault.name))
@@ -190,21 +200,21 @@ impl Layout<'_> {
             .collect()
     }
 
-    /// Half of the top tier, an eighth to a half of all switches, and most cables between switches,
-    /// but never the manager's leaf.
+    /// Half of the top tier, an eighth to a half of all switches, most cables between switches, and
+    /// the manager's leaf, which no other of these faults includes.
     fn mass_faults(&self, dice: &mut Dice) -> Vec<Fault> {
         let spines = self.top();
         let (first, last) = spines.split_at(spines.len() / 2);
         let mut faults = vec![
-            Fault::of_switches("first half of the top tier", self.guids(first)),
-            Fault::of_switches("last half of the top tier", self.guids(last)),
+            Fault::of_switches("mass: first half of the top tier", self.guids(first)),
+            Fault::of_switches("mass: last half of the top tier", self.guids(last)),
         ];
         let switches = self.tiers.values().flatten().copied();
         let switches: Vec<usize> = switches.filter(|&node| node != self.own_leaf).collect();
         for parts in [8, 4, 2] {
             let count = (switches.len() + 1) / parts;
             let dead = some(switches.clone(), count, dice);
-            let name = format!("{count} random switches");
+            let name = format!("mass: {count} random switches");
             faults.push(Fault::of_switches(&name, self.guids(&dead)));
         }
         let is_switch = |node: usize| self.netlist.nodes()[node].kind == NodeKind::Switch;
@@ -215,9 +225,17 @@ impl Layout<'_> {
             .collect();
         let count = trunks.len() * 25 / 32;
         faults.push(Fault {
-            name: format!("{count} of {} cables between switches", trunks.len()),
+            name: format!("mass: {count} of {} cables between switches", trunks.len()),
             switches: Vec::new(),
             cables: some(trunks, count, dice),
+            dead_for: None,
+        });
+        faults.push(Fault {
+            dead_for: Some(DEAD),
+            ..Fault::of_switches(
+                "the manager's leaf, after its return",
+                self.guids(&[self.own_leaf]),
+            )
         });
         faults
     }
@@ -308,17 +326,13 @@ impl Contender {
     fn strike(&self, fault: &Fault) -> Result<Reaction, Failure> {
         let manager = self.fabric.place;
         let walker = self.fabric.sim.with(move |sim| Walker::new(sim, manager))?;
-        let (switches, cables) = (fault.switches.clone(), fault.cables.clone());
-        let struck = self.fabric.sim.with(move |sim| {
-            sim.take_journal();
-            for switch in switches {
-                sim.power_off(switch)?;
-            }
-            for (node, port) in cables {
-                sim.unlink(node, port)?;
-            }
-            Ok::<Time, rsm_sim::SimError>(sim.now())
-        })??;
+        self.fabric.sim.with(Sim::take_journal)?;
+        let mut struck = self.break_parts(fault)?;
+        if let Some(dead_for) = fault.dead_for {
+            std::thread::sleep(dead_for);
+            self.fabric.sim.with(Sim::take_journal)?;
+            struck = self.mend_parts(fault)?;
+        }
         let delivered = self.wait_until_delivered(walker)?;
         let sets = self.wait_until_it_rests()?;
         let since = |time: Time| time.since(struck);
@@ -331,18 +345,39 @@ impl Contender {
             last_set: sets.iter().map(|set| set.0).max().map(since),
             blocks: blocks.count(),
         };
+        if fault.dead_for.is_none() {
+            self.mend_parts(fault)?;
+        }
+        self.wait_until_it_rests()?;
+        Ok(reaction)
+    }
+
+    /// Breaks all parts of the fault at one instant, and says when.
+    fn break_parts(&self, fault: &Fault) -> Result<Time, Failure> {
         let (switches, cables) = (fault.switches.clone(), fault.cables.clone());
-        self.fabric.sim.with(move |sim| {
+        Ok(self.fabric.sim.with(move |sim| {
+            for switch in switches {
+                sim.power_off(switch)?;
+            }
+            for (node, port) in cables {
+                sim.unlink(node, port)?;
+            }
+            Ok::<Time, rsm_sim::SimError>(sim.now())
+        })??)
+    }
+
+    /// Brings all parts of the fault back at one instant, and says when.
+    fn mend_parts(&self, fault: &Fault) -> Result<Time, Failure> {
+        let (switches, cables) = (fault.switches.clone(), fault.cables.clone());
+        Ok(self.fabric.sim.with(move |sim| {
             for switch in switches {
                 sim.power_on(switch)?;
             }
             for (node, port) in cables {
                 sim.relink(node, port)?;
             }
-            Ok::<(), rsm_sim::SimError>(())
-        })??;
-        self.wait_until_it_rests()?;
-        Ok(reaction)
+            Ok::<Time, rsm_sim::SimError>(sim.now())
+        })??)
     }
 
     /// When packets between all hosts that links join arrived again.

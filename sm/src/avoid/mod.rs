@@ -11,6 +11,7 @@
 
 mod cut_off;
 mod graph;
+mod needed;
 mod over;
 mod resolve;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::{Guid, PortKey, PortNum};
 
 pub use self::cut_off::CutOff;
+pub use self::needed::needed;
 pub use self::over::{Over, over};
 pub use self::resolve::Resolved;
 use crate::fabric::Fabric;

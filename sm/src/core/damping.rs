@@ -1,11 +1,13 @@
 //! Keeping a flapping link out of the routes until it is quiet.
 //!
 //! A link that changed its state a number of times within a window is kept out of the routes until
-//! it has not changed for the hold time. Routes keep off links between switches only: without its
-//! only link a host would be cut off. Links of hosts that flap are known, for findings.
+//! it has not changed for the hold time. Routes keep off links between switches only, and only where
+//! the others join the same switches: a flapping link is better than none. Links of hosts that flap
+//! are known, for findings.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PortState;
 
@@ -100,10 +102,21 @@ impl Damping {
             .min()
     }
 
-    /// The links that routes keep off now.
+    /// The links between switches that routes should keep off now.
     pub fn suppressed(&self) -> BTreeSet<PortKey> {
         let kept_out = self.flapping().filter(|flapping| !flapping.is_of_host);
         kept_out.map(|flapping| flapping.link).collect()
+    }
+
+    /// The suppressed links between switches; the one whose last change is longest ago first.
+    pub fn quietest_first(&self) -> impl Iterator<Item = PortKey> + use<> {
+        let links = self.links.iter();
+        let kept_out = links.filter(|(_, changes)| changes.suppressed && !changes.is_of_host);
+        let mut by_age: Vec<(Option<Time>, PortKey)> = kept_out
+            .map(|(&link, changes)| (changes.recent.back().copied(), link))
+            .collect();
+        by_age.sort_unstable();
+        by_age.into_iter().map(|(_, link)| link)
     }
 
     /// The links that flap now.
@@ -128,11 +141,16 @@ pub(super) fn count_flaps(
     if old.is_empty() {
         return;
     }
+    let vanished: BTreeSet<Guid> = delta.nodes_vanished.iter().copied().collect();
     let is_switch = |fabric: &Fabric, key: PortKey| {
         let node = fabric.node_of(key.node);
         node.is_some_and(|node| node.is_switch())
     };
     for &(a, b) in &delta.links_vanished {
+        if vanished.contains(&a.node) && vanished.contains(&b.node) {
+            // Both ends were cut off: nothing is known of the link between them.
+            continue;
+        }
         // The other end of a host that is switched off tells of its link as well.
         let is_of_host = !(is_switch(old, a) && is_switch(old, b));
         damping.flapped(a, is_of_host, now);
@@ -160,7 +178,7 @@ pub(super) fn count_flaps(
 mod tests {
     use std::time::Duration;
 
-    use rsm_ids::{Guid, PortNum};
+    use rsm_ids::PortNum;
 
     use super::*;
 

@@ -162,9 +162,14 @@ impl Core {
         }
         findings.extend(self.slow_links().findings(&self.fabric));
         findings.extend(self.damping.flapping().map(|flapping| {
-            let consequence = match flapping.is_of_host {
-                false => "is kept out of the routes until it is quiet",
-                true => "loses packets each time; clean or replace the cable",
+            let is_used = !self.damped.contains(&flapping.link);
+            let consequence = match (flapping.is_of_host, is_used) {
+                (true, _) => "loses packets each time; clean or replace the cable",
+                (false, false) => "is kept out of the routes until it is quiet",
+                (false, true) => {
+                    "is used all the same, because no other link joins its ends: it loses packets \
+                     each time; clean or replace the cable"
+                }
             };
             let text = format!(
                 "the link at {} changed its state {} times and {consequence}",

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Core;
+use crate::avoid;
 use crate::push::Push;
 use crate::sweep::inventory::{Inventory, PortKey};
 
@@ -31,12 +32,18 @@ impl Core {
         self.damped = Arc::new(out);
     }
 
-    /// The links that routes avoid: they flap, or do not become Active.
+    /// The links that routes avoid: they flap, or do not become Active. Flapping ones that alone
+    /// join switches with others are used all the same.
     pub(super) fn kept_out(&mut self) -> BTreeSet<PortKey> {
         let inventory = &self.inventory;
         self.inert.retain(|&port| is_up_and_idle(inventory, port));
         let mut out = self.damping.suppressed();
         out.extend(&self.inert);
+        let flapping = self.damping.quietest_first();
+        let flapping = flapping.filter(|port| !self.inert.contains(port));
+        for needed in avoid::needed(&self.fabric, &out, flapping) {
+            out.remove(&needed);
+        }
         out
     }
 }

@@ -51,6 +51,7 @@ pub mod snapshot;
 mod stage;
 mod successor;
 mod takeover;
+mod trap_pauses;
 mod traps;
 mod trial;
 mod vports;

@@ -284,6 +284,7 @@ impl Core {
         self.check_coverage(&sweep);
         let fabric = self.model_to_plan();
         let delta = Delta::between(&self.fabric, &fabric);
+        self.traps.note_changes(&delta);
         count_flaps(&mut self.damping, &delta, &self.fabric, &fabric, now);
         self.slow_links.follow(&self.fabric, &fabric);
         self.expect(&delta, &fabric, now);

@@ -1,7 +1,6 @@
 //! Traps: the core represses every one, does the work of its kind, and merges storms.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -12,17 +11,12 @@ use rsm_mad::wire::smp::Smp;
 
 use super::role::Role;
 use super::stage::Stage;
+use super::trap_pauses::TrapPauses;
 use super::{Core, Effect, Mode};
+use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::Babbling;
 use crate::sweep::inventory::PortKey;
-
-/// After a report, a switch that reports again within this time is swept again only after a pause,
-/// which doubles as long as the reports go on.
-const PAUSE_FIRST: Duration = Duration::from_millis(50);
-
-/// The longest such pause.
-const PAUSE_LAST: Duration = Duration::from_secs(2);
 
 /// Number of ports whose error reports are counted one by one; reports of further ports only add to
 /// the traps' counts.
@@ -34,8 +28,7 @@ const VIOLATIONS_WORTH_A_FINDING: u32 = 10;
 /// The traps so far.
 #[derive(Clone, Default, Debug)]
 pub(super) struct TrapHandler {
-    /// When a switch may be swept again, and the pause after that.
-    pauses: BTreeMap<Guid, (Time, Duration)>,
+    pauses: TrapPauses,
     /// Key violations by port.
     violations: BTreeMap<PortKey, u32>,
     babbling: Babbling,
@@ -44,23 +37,13 @@ pub(super) struct TrapHandler {
 }
 
 impl TrapHandler {
-    /// Whether a sweep of the switch may begin now; otherwise when.
-    fn admit(&mut self, switch: Guid, now: Time) -> Result<(), Time> {
-        let (next, pause) = self
-            .pauses
-            .entry(switch)
-            .or_insert((Time::ZERO, PAUSE_FIRST));
-        if now < *next {
-            return Err(*next);
+    /// A reading has found these changes.
+    pub(super) fn note_changes(&mut self, delta: &Delta) {
+        let links = delta.links_vanished.iter().chain(&delta.links_appeared);
+        let ends = links.flat_map(|&(a, b)| [a, b]);
+        for port in ends.chain(delta.ports_changed.iter().copied()) {
+            self.pauses.note_change(port.node);
         }
-        let quiet = now.since(*next) > *pause * 2;
-        *pause = if quiet {
-            PAUSE_FIRST
-        } else {
-            (*pause * 2).min(PAUSE_LAST)
-        };
-        *next = now + *pause;
-        Ok(())
     }
 
     fn violation(&mut self, port: PortKey) {
@@ -196,7 +179,9 @@ impl Core {
                 if !self.config.reads_on_trap => {}
             TrapDetails::LinkStateChange(change) => {
                 if let Some(at) = self.holder(change.lid()) {
-                    match self.traps.admit(at.node, now) {
+                    let node = self.inventory.node(at.node);
+                    let ports = node.map_or(0, |node| u32::from(node.info.num_ports()));
+                    match self.traps.pauses.admit(at.node, ports, now) {
                         Ok(()) => {
                             let name = self.name(at.node);
                             self.work.look_at(at.node, format!("trap 128 from {name}"));

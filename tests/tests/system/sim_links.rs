@@ -413,6 +413,50 @@ fn a_flapping_link_is_kept_out_and_used_again() {
 }
 
 #[test]
+fn flapping_links_that_alone_join_hosts_stay_in_the_routes() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let leaf = leaf(&world);
+    let uplinks: Vec<PortNum> = (1..=world.sim.num_ports(leaf).unwrap())
+        .map(PortNum)
+        .filter(|&port| {
+            let peer = world.sim.peer(leaf, port).unwrap();
+            peer.is_some_and(|peer| switches(&world).contains(&peer.0))
+        })
+        .collect();
+    for flap in 0..8_u32 {
+        for &port in &uplinks {
+            let down = Duration::from_millis(800) * flap;
+            world.schedule(down, move |world| world.sim.unlink(leaf, port).unwrap());
+            let up = down + Duration::from_millis(400);
+            world.schedule(up, move |world| world.sim.relink(leaf, port).unwrap());
+        }
+    }
+    world.run_for(Duration::from_secs(9));
+    let used = |world: &World| {
+        let table = world.sim.lft(leaf).unwrap();
+        uplinks
+            .iter()
+            .filter(|port| table.contains(&port.0))
+            .count()
+    };
+    let snapshot = world.manager().snapshot().unwrap();
+    let findings = snapshot.findings.iter();
+    let texts: Vec<&str> = findings.map(|finding| &*finding.text).collect();
+    assert_eq!(texts.len(), uplinks.len(), "{texts:?}");
+    let used_anyway = texts
+        .iter()
+        .filter(|text| text.contains("is used all the same"));
+    assert_eq!(used_anyway.count(), 1, "{texts:?}");
+    expect::assert_up(&world);
+    assert_eq!(used(&world), 1, "the quietest of them");
+
+    world.run_for(Duration::from_secs(120));
+    world.settle(LIMIT);
+    assert_as_new(&world);
+    assert_eq!(used(&world), uplinks.len(), "the others are used again");
+}
+
+#[test]
 fn tables_are_written_however_fast_links_come_and_go() {
     let mut world = World::brought_up(TREE, Settings::default());
     let switches = switches(&world);

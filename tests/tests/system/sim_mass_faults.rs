@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rsm_ids::{Guid, PortNum};
+use rsm_mad::Time;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Dice, Pairs, Settings, Walker, World, expect};
 
@@ -293,4 +294,141 @@ fn served_at_5_percent_loss(seed: u64) -> Duration {
     world.sim.set_loss(0.0).unwrap();
     assert_true_at_rest(&mut world);
     served
+}
+
+/// Until all hosts are served after parts came back at one instant: switches bring their links up
+/// and are found by reports, and silent parts are asked again.
+const BACK: Duration = Duration::from_secs(5);
+
+/// Mends all parts of a strike at one instant, and measures until every host is served.
+fn mend(world: &mut World, strike: &Strike, all: &Walker, connected: usize) -> Duration {
+    for &switch in &strike.switches {
+        world.sim.power_on(switch).unwrap();
+    }
+    for &(guid, port) in &strike.cables {
+        world.sim.relink(guid, port).unwrap();
+    }
+    let began = world.now();
+    let whole = Pairs { connected, lost: 0 };
+    while all.look(&world.sim) != whole {
+        let elapsed = world.now().since(began);
+        if elapsed >= BACK {
+            let passes = world.manager().convergences();
+            for pass in passes.iter().rev().take(5) {
+                println!("{pass:?}");
+            }
+            panic!(
+                "{:?}; {:?}",
+                all.look(&world.sim),
+                world.manager().findings()
+            );
+        }
+        world.run_for((elapsed / 50).max(Duration::from_millis(1)));
+    }
+    world.now().since(began)
+}
+
+/// The faults come one after the other, each while the manager still remembers those before.
+#[test]
+fn parts_that_come_back_at_one_instant_are_served() {
+    let cores: Vec<String> = (1..=8).map(|number| format!("core-0{number}")).collect();
+    let cores: Vec<&str> = cores.iter().map(String::as_str).collect();
+    for seed in 0..mass_seeds() {
+        let settings = Settings {
+            seed,
+            ..Settings::default()
+        };
+        let mut world = World::generated(THREE_LEVELS, settings);
+        world.settle(LIMIT);
+        let all = walker(&world);
+        let connected = all.look(&world.sim).connected;
+        let strikes: [&dyn Fn(&World) -> Strike; 5] = [
+            &|world| switches(world, &cores),
+            &|world| random_switches(world, 10, seed),
+            &|world| random_switches(world, 40, seed),
+            &|world| random_cables(world, 200, seed),
+            &|world| random_switches(world, 20, seed),
+        ];
+        for (number, choose) in strikes.iter().enumerate() {
+            let chosen = choose(&world);
+            let served = strike(&mut world, &chosen);
+            assert!(served <= SERVED, "seed {seed}, strike {number}: {served:?}");
+            world.run_for(Duration::from_secs(6));
+            println!("seed {seed}, strike {number}: back");
+            let back = mend(&mut world, &chosen, &all, connected);
+            println!("back after {back:?}");
+            world.run_for(Duration::from_secs(4));
+        }
+        world.settle(LIMIT);
+        expect::assert_no_findings(&world);
+    }
+}
+
+/// Seeds of a run; `RSM_SEEDS` asks for more.
+fn mass_seeds() -> u64 {
+    let wanted = std::env::var("RSM_SEEDS").ok();
+    wanted.and_then(|seeds| seeds.parse().ok()).unwrap_or(3)
+}
+
+/// How long a flapping link stays down, and how long up: ten times a second.
+const FLAP: Duration = Duration::from_millis(50);
+
+/// Cuts or mends the cable now, and the other way round after [`FLAP`], until `last`.
+fn flap(world: &mut World, cable: Cable, is_cut: bool, last: Time) {
+    let (guid, port) = cable;
+    let changed = if is_cut {
+        world.sim.unlink(guid, port)
+    } else {
+        world.sim.relink(guid, port)
+    };
+    changed.unwrap();
+    if !is_cut && world.now() >= last {
+        return;
+    }
+    world.schedule(FLAP, move |world| flap(world, cable, !is_cut, last));
+}
+
+/// Time until packets arrive after a switch died, while five cables flap ten times a second.
+fn served_beside_flapping_links(seed: u64) -> Duration {
+    let settings = Settings {
+        seed,
+        ..Settings::default()
+    };
+    let mut world = World::generated(THREE_LEVELS, settings);
+    world.settle(LIMIT);
+    let dice = &mut Dice::new(seed);
+    let flapping = some(trunks(&world), 5, dice);
+    let last = world.now() + Duration::from_secs(8);
+    for &cable in &flapping {
+        let delay = Duration::from_millis(dice.below(100) as u64);
+        world.schedule(delay, move |world| flap(world, cable, true, last));
+    }
+    world.run_for(Duration::from_secs(3) + Duration::from_millis(dice.below(200) as u64));
+    let own = own_leaf(&world);
+    let mut switches = world.nodes(NodeKind::Switch);
+    switches.retain(|&guid| guid != own);
+    let walker = walker(&world);
+    assert_eq!(
+        walker.look(&world.sim).lost,
+        0,
+        "routes keep off the flapping links"
+    );
+    let began = world.now();
+    world.sim.power_off(dice.pick(&switches)).unwrap();
+    while walker.look(&world.sim).lost > 0 {
+        world.run_for(Duration::from_millis(1));
+        assert!(world.now().since(began) < LIMIT, "seed {seed}: served");
+    }
+    world.now().since(began)
+}
+
+#[test]
+fn a_dead_switch_is_routed_around_while_links_flap() {
+    let mut served: Vec<Duration> = (0..mass_seeds() * 3)
+        .map(served_beside_flapping_links)
+        .collect();
+    println!("{served:?}");
+    served.sort_unstable();
+    let p95 = served[served.len() * 95 / 100];
+    assert!(p95 <= Duration::from_millis(50), "{served:?}");
 }

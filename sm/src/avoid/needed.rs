@@ -1,0 +1,34 @@
+//! Links that routes should do without and cannot.
+
+use std::collections::BTreeSet;
+
+use rsm_ids::PortKey;
+
+use super::graph::{Graph, Joined};
+use crate::fabric::Fabric;
+
+/// The links among `candidates` that join switches of `fabric` which no cable outside `out` joins.
+///
+/// All links are named by either end, and all candidates are in `out`. Earlier candidates go before
+/// later ones, and no more of them are needed than join the same switches as all together.
+pub fn needed(
+    fabric: &Fabric,
+    out: &BTreeSet<PortKey>,
+    candidates: impl Iterator<Item = PortKey>,
+) -> Vec<PortKey> {
+    let mut candidates = candidates.peekable();
+    if candidates.peek().is_none() {
+        return Vec::new();
+    }
+    let graph = Graph::of(fabric, &BTreeSet::new());
+    let is_in = |number: usize| {
+        let ports = graph.cables[number].ports;
+        !ports.iter().any(|port| out.contains(port))
+    };
+    let mut joined = Joined::by(&graph, is_in);
+    let joins = |port: &PortKey| {
+        let cable = graph.cable(*port);
+        cable.is_some_and(|cable| joined.join(graph.cables[cable].ends))
+    };
+    candidates.filter(joins).collect()
+}

@@ -1,0 +1,155 @@
+//! Pauses between the readings of switches that go on reporting.
+//!
+//! A switch with a flapping link sends a trap for each change, and each may be about another link
+//! of it. All its ports are read for a report, so reports that go on are answered by one reading
+//! after a pause. The pause doubles while readings find nothing changed. While they do, it is only
+//! as long as all such switches together need to keep to [`READINGS_PER_S`].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+
+/// The pause after a switch's first report.
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+
+/// The shortest pause while readings find changes. Another fault that the same switch reports
+/// waits for its end.
+const PAUSE_LEAST: Duration = Duration::from_millis(25);
+
+/// The longest pause.
+const PAUSE_LAST: Duration = Duration::from_secs(2);
+
+/// Ports that are read in a second for reports that go on. A reading at the shortest pause takes
+/// 2,560 of them at a switch of 64 ports.
+const READINGS_PER_S: u32 = 20_000;
+
+/// The switches that reported lately.
+#[derive(Clone, Default, Debug)]
+pub(super) struct TrapPauses {
+    switches: BTreeMap<Guid, Reporter>,
+}
+
+/// A switch that reported.
+#[derive(Clone, Copy, Debug)]
+struct Reporter {
+    /// When it may be read again.
+    next: Time,
+    /// The pause before that.
+    pause: Duration,
+    /// Its ports, which a reading asks for.
+    ports: u32,
+    /// Whether a reading has found a change since the pause began.
+    has_changed: bool,
+}
+
+impl Reporter {
+    /// Whether no report came for twice the pause after its end.
+    fn is_quiet(&self, now: Time) -> bool {
+        now.since(self.next) > self.pause * 2
+    }
+}
+
+impl TrapPauses {
+    /// Whether a reading of the switch, which has this many ports, may begin now.
+    ///
+    /// # Errors
+    ///
+    /// When it may, if not now.
+    pub(super) fn admit(&mut self, switch: Guid, ports: u32, now: Time) -> Result<(), Time> {
+        let before = self.switches.get(&switch).copied();
+        if let Some(before) = before
+            && now < before.next
+        {
+            return Err(before.next);
+        }
+        self.switches.retain(|_, reporter| !reporter.is_quiet(now));
+        let pause = match before.filter(|before| !before.is_quiet(now)) {
+            None => PAUSE_FIRST,
+            Some(before) if before.has_changed => self.share(switch, ports),
+            Some(before) => (before.pause * 2).min(PAUSE_LAST),
+        };
+        let reporter = Reporter {
+            next: now + pause,
+            pause,
+            ports,
+            has_changed: false,
+        };
+        self.switches.insert(switch, reporter);
+        Ok(())
+    }
+
+    /// A reading has found changes at this node.
+    pub(super) fn note_change(&mut self, node: Guid) {
+        if let Some(reporter) = self.switches.get_mut(&node) {
+            reporter.has_changed = true;
+        }
+    }
+
+    /// The pause of a switch that goes on to change, beside the others.
+    fn share(&self, switch: Guid, ports: u32) -> Duration {
+        let others = self.switches.iter().filter(|&(&guid, _)| guid != switch);
+        let all = others.fold(ports, |sum, (_, other)| sum.saturating_add(other.ports));
+        let share = Duration::from_secs(1) * all / READINGS_PER_S;
+        share.clamp(PAUSE_LEAST, PAUSE_LAST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Readings of `switches` within a second, if all report every millisecond; with a change for
+    /// each reading, or without any.
+    fn readings(switches: u64, ports: u32, with_changes: bool) -> usize {
+        let mut pauses = TrapPauses::default();
+        let mut readings = 0;
+        for millisecond in 0..10_000 {
+            let now = Time::ZERO + Duration::from_millis(millisecond);
+            for switch in 0..switches {
+                let is_read = pauses.admit(Guid(switch), ports, now).is_ok();
+                // After nine seconds all pauses have their length.
+                readings += usize::from(is_read && millisecond >= 9_000);
+                if is_read && with_changes {
+                    pauses.note_change(Guid(switch));
+                }
+            }
+        }
+        readings
+    }
+
+    #[test]
+    fn a_few_switches_with_changes_are_read_at_the_shortest_pause() {
+        assert_eq!(readings(1, 64, true), 40);
+        assert_eq!(readings(5, 64, true), 5 * 40);
+    }
+
+    #[test]
+    fn many_switches_with_changes_share_the_readings() {
+        let ports = readings(100, 64, true) as u32 * 64;
+        let aim = READINGS_PER_S;
+        assert!((aim / 2..=aim).contains(&ports), "{ports}");
+        let most = readings(1_000, 64, true);
+        assert!(
+            most <= 1_000,
+            "{most}: none is read before the longest pause ends"
+        );
+    }
+
+    #[test]
+    fn reports_of_nothing_are_read_less_and_less_often() {
+        assert!(readings(1, 64, false) <= 1);
+    }
+
+    #[test]
+    fn a_switch_that_was_quiet_is_read_at_once() {
+        let mut pauses = TrapPauses::default();
+        let at = |milliseconds| Time::ZERO + Duration::from_millis(milliseconds);
+        assert_eq!(pauses.admit(Guid(1), 64, at(0)), Ok(()));
+        assert_eq!(pauses.admit(Guid(1), 64, at(10)), Err(at(50)));
+        assert_eq!(pauses.admit(Guid(1), 64, at(50)), Ok(()));
+        assert_eq!(pauses.admit(Guid(1), 64, at(5_000)), Ok(()));
+        assert_eq!(pauses.switches.len(), 1);
+    }
+}
