@@ -218,6 +218,13 @@ impl Etcd {
         }
     }
 
+    /// Stops one member, as [`Etcd::suspend`] does.
+    pub fn suspend_member(&self, number: usize) {
+        if let Some(process) = &self.members[number].process {
+            process.suspend();
+        }
+    }
+
     /// Lets them go on.
     pub fn resume(&self) {
         for member in &self.members {

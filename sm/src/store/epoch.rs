@@ -5,7 +5,7 @@ use std::fmt;
 
 use rsm_ids::Guid;
 
-use super::{Persisted, Store, StoreError};
+use super::{Deadline, Persisted, Store, StoreError};
 
 /// One master's reign. Only its holder may write the shared store, and each of its writes is made
 /// on the condition that the reign has not ended.
@@ -52,6 +52,9 @@ pub enum Life {
 /// [`Store::commit`] fails with [`StoreError::Deposed`] once another manager holds the epoch, and
 /// nothing of the batch that failed is in the store.
 pub trait SharedStore: Store {
+    /// The deadline that calls keep, whichever thread sets it.
+    fn deadline(&self) -> Deadline;
+
     /// The epoch now; `None` if no manager has ever held one.
     ///
     /// # Errors

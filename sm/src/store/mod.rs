@@ -19,6 +19,7 @@
 mod checksum;
 mod codec;
 mod database;
+mod deadline;
 mod epoch;
 mod error;
 pub mod etcd;
@@ -41,6 +42,7 @@ mod sled_store;
 mod tests;
 
 pub use checksum::Checksum;
+pub use deadline::Deadline;
 pub use epoch::{Epoch, Life, SeenEpoch, SharedStore};
 pub use error::StoreError;
 pub use fabric::StoreFabric;

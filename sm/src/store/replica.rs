@@ -9,12 +9,15 @@
 //! ```
 //!
 //! A claim over a master that is silent in the fabric, but not yet for long enough here, waits until
-//! the master's time is over or a sign of life comes.
+//! the master's time is over or a sign of life comes. It has an answer within [`CLAIM_DEADLINE`], also
+//! from a store that hangs: the call under way ends by then, and so do the calls of the claim.
 //!
 //! While it holds the epoch it writes what commits have changed, in groups, and shows every
 //! [`BEAT`] that it lives; each write fails once another manager has claimed the epoch. While it
 //! watches, it reads the epoch as often, so that it knows whether the holder lives. No caller waits
 //! for it.
+
+mod claim;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,9 +28,11 @@ use parking_lot::{Condvar, Mutex};
 use rsm_ids::Guid;
 
 use super::{
-    CABLING, ChangeSet, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, Life, Persisted, SeenEpoch,
+    CABLING, ChangeSet, Deadline, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, Life, Persisted, SeenEpoch,
     SharedStore, StoreError,
 };
+
+pub use self::claim::Claim;
 
 /// How long a change waits for others, to share their transaction.
 const GROUP: Duration = Duration::from_millis(5);
@@ -47,6 +52,11 @@ pub const STALE: Duration = Duration::from_secs(3);
 /// master's death; a member of etcd that is lost is no silence, as the store does not answer then.
 pub const SILENT: Duration = Duration::from_millis(400);
 
+/// The longest that a claim over a silent master waits for a store that does not answer. With the
+/// 0.4 seconds before the claim, and the reading of a small subnet after it, a takeover takes less
+/// than two seconds.
+pub const CLAIM_DEADLINE: Duration = Duration::from_secs(1);
+
 /// Time between two attempts after the store did not answer, or did not give the epoch.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -63,41 +73,6 @@ const FOLLOW: Duration = Duration::from_secs(5);
 
 /// The same once the holder has stored another plan.
 pub const FOLLOW_PLAN: Duration = Duration::from_secs(1);
-
-/// Why a manager claims the epoch.
-#[derive(Clone, Debug)]
-pub struct Claim {
-    /// The GUID of this manager.
-    pub own: Guid,
-    /// The master that no longer answers, whose epoch ends with this claim if it has shown no sign
-    /// of life for [`SILENT`] either. Without one, only an epoch ends whose holder has shown none
-    /// for [`STALE`].
-    pub over: Option<Guid>,
-    /// The epoch of `over` ends whether or not it shows signs of life.
-    pub insists: bool,
-    /// The state of this machine.
-    pub state: Persisted,
-    /// The number of the last epoch that this machine held; 0: none. If it is still the last one,
-    /// `state` is newer than the shared store.
-    pub held_before: u64,
-    /// This manager is master already, without the epoch: its state counts, whatever the store has.
-    pub is_master: bool,
-    /// Comes back with [`ReplicaEvent::Granted`]; a later claim supersedes an earlier one.
-    pub number: u64,
-}
-
-impl Claim {
-    /// How long the holder of the epoch must have shown no sign of life; `None`: it may live, as the
-    /// epoch is this manager's, was given up, or ends in any case.
-    fn silence(&self, seen: &SeenEpoch) -> Option<Duration> {
-        let holder = seen.epoch.holder;
-        let is_over = Some(holder) == self.over;
-        if holder == self.own || seen.is_released || is_over && self.insists {
-            return None;
-        }
-        Some(if is_over { SILENT } else { STALE })
-    }
-}
 
 /// What the thread tells.
 #[derive(Debug)]
@@ -166,7 +141,8 @@ pub struct Lag {
 }
 
 enum Order {
-    Claim(Box<Claim>),
+    /// A claim, and by when it has an answer.
+    Claim(Box<Claim>, Option<Instant>),
     Check,
     Release,
 }
@@ -198,6 +174,7 @@ struct Mailbox {
 #[derive(Clone)]
 pub struct ReplicaHandle {
     mailbox: Arc<Mailbox>,
+    deadline: Deadline,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
@@ -211,8 +188,10 @@ impl ReplicaHandle {
         tell: Box<dyn Fn(ReplicaEvent) + Send>,
     ) -> std::io::Result<ReplicaHandle> {
         let mailbox = Arc::new(Mailbox::default());
+        let deadline = store.deadline();
         let worker = Worker {
             store,
+            deadline: deadline.clone(),
             mailbox: mailbox.clone(),
             tell,
             holds: None,
@@ -233,6 +212,7 @@ impl ReplicaHandle {
             .spawn(move || worker.run())?;
         Ok(ReplicaHandle {
             mailbox,
+            deadline,
             thread: Arc::new(Mutex::new(Some(thread))),
         })
     }
@@ -254,11 +234,13 @@ impl ReplicaHandle {
 
     /// Claims the epoch. Does not wait.
     pub fn claim(&self, claim: Claim) {
+        let by = claim.over.map(|_| now() + CLAIM_DEADLINE);
         let mut waiting = self.mailbox.waiting.lock();
         (waiting.keeps, waiting.overflowed) = (true, false);
         waiting.changes = ChangeSet::new();
         waiting.since = None;
-        waiting.orders.push(Order::Claim(Box::new(claim)));
+        waiting.orders.push(Order::Claim(Box::new(claim), by));
+        self.deadline.set(by);
         self.mailbox.bell.notify_one();
     }
 
@@ -315,6 +297,8 @@ impl Waiting {
 /// State of the thread.
 struct Worker {
     store: Box<dyn SharedStore>,
+    /// The store's.
+    deadline: Deadline,
     mailbox: Arc<Mailbox>,
     tell: Box<dyn Fn(ReplicaEvent) + Send>,
     /// The epoch that this manager holds.
@@ -406,9 +390,12 @@ impl Worker {
 
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Claim(claim) => {
+            Order::Claim(claim, by) => {
                 (self.awaits, self.wants) = (None, None);
-                if self.silence_needed(&claim).is_some_and(|at| at > now()) {
+                self.deadline.set(by);
+                // A store that does not answer shows no end of a silence.
+                let is_failing = matches!(self.health, Health::Failing(_));
+                if !is_failing && self.silence_needed(&claim).is_some_and(|at| at > now()) {
                     self.awaits = Some(claim);
                 } else {
                     self.try_claim(claim, Attempt::First);
@@ -416,6 +403,7 @@ impl Worker {
             }
             Order::Check => self.check(),
             Order::Release => {
+                self.deadline.set(None);
                 if self.holds.is_some() {
                     self.write();
                 }
@@ -446,8 +434,9 @@ impl Worker {
 
     /// Claims the epoch for the first time or once more.
     fn try_claim(&mut self, claim: Box<Claim>, attempt: Attempt) {
-        self.due = now() + AGAIN;
         let outcome = self.claim(&claim);
+        self.deadline.set(None);
+        self.due = now() + AGAIN;
         let (epoch, before) = match outcome {
             Ok(Ok(granted)) => granted,
             Ok(Err(holder)) => {
@@ -461,19 +450,7 @@ impl Worker {
                 (self.tell)(ReplicaEvent::Refused(holder));
                 return;
             }
-            Err(error) => {
-                self.fail(&error);
-                if attempt == Attempt::First {
-                    let state = self.last_known(&claim);
-                    let number = claim.number;
-                    (self.tell)(ReplicaEvent::Unreachable { number, state });
-                }
-                self.wants = Some(Box::new(Claim {
-                    over: None,
-                    ..*claim
-                }));
-                return;
-            }
+            Err(error) => return self.put_off(claim, attempt, &error),
         };
         self.note(Health::Good);
         let unseen = match before {
@@ -498,6 +475,22 @@ impl Worker {
             state,
             unseen,
         });
+    }
+
+    /// Tells that the store does not answer a claim, and keeps the claim for later.
+    fn put_off(&mut self, claim: Box<Claim>, attempt: Attempt, error: &StoreError) {
+        self.deadline.set(None);
+        self.due = now() + AGAIN;
+        self.fail(error);
+        if attempt == Attempt::First {
+            let state = self.last_known(&claim);
+            let number = claim.number;
+            (self.tell)(ReplicaEvent::Unreachable { number, state });
+        }
+        self.wants = Some(Box::new(Claim {
+            over: None,
+            ..*claim
+        }));
     }
 
     /// The state at the last look at the store, unless this machine was the last to write it.
@@ -584,7 +577,7 @@ impl Worker {
                 (self.seen_at, self.beat_at) = (now(), now());
                 let epoch = |seen: Option<SeenEpoch>| seen.map(|seen| seen.epoch);
                 if self.holds.is_some() && epoch(*seen) == self.holds {
-                    // It is this manager's own, which a check reads as well.
+                    // It is this manager's own.
                     return Ok(*seen);
                 }
                 if epoch(*seen) != epoch(before) {
@@ -609,8 +602,11 @@ impl Worker {
             .awaits
             .take_if(|_| looked.is_err() || self.seen != before);
         if let Some(claim) = claim {
-            // Its holder lives or gave it up, or the store does not answer.
-            return self.try_claim(claim, Attempt::First);
+            return match looked {
+                // Its holder lives or gave it up.
+                Ok(()) => self.try_claim(claim, Attempt::First),
+                Err(error) => self.put_off(claim, Attempt::First, &error),
+            };
         }
         if self.seen == before && self.seen_at.elapsed() < SILENT {
             self.due = now() + SOON;
@@ -652,19 +648,23 @@ impl Worker {
         Ok(())
     }
 
+    /// Shows a sign of life and finds whether this manager still holds the epoch, in one: no claim
+    /// comes between, but one that does not depend on signs of life.
     fn check(&mut self) {
-        let unreachable = ReplicaEvent::Unreachable {
-            number: 0,
-            state: None,
-        };
-        let event = match (self.look(), self.holds) {
-            (Err(error), _) => {
+        if self.holds.is_none() {
+            // The core was told that it no longer does.
+            return;
+        }
+        let event = match self.store.beat() {
+            Ok(()) => ReplicaEvent::Held,
+            Err(StoreError::Deposed(by)) => return self.depose(by),
+            Err(error) => {
                 self.fail(&error);
-                unreachable
+                ReplicaEvent::Unreachable {
+                    number: 0,
+                    state: None,
+                }
             }
-            (Ok(Some(seen)), Some(own)) if seen.epoch == own => ReplicaEvent::Held,
-            (Ok(Some(seen)), _) => return self.depose(seen.epoch),
-            (Ok(None), _) => unreachable,
         };
         (self.tell)(event);
     }

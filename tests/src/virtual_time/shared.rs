@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rsm::core::{EpochEvent, EpochRequest, Event, SavedCoreState};
 use rsm::store::Epoch;
-use rsm::store::replica::{BEAT, FOLLOW_PLAN, SILENT, STALE};
+use rsm::store::replica::{BEAT, CLAIM_DEADLINE, FOLLOW_PLAN, SILENT, STALE};
 use rsm_ids::Guid;
 use rsm_mad::Time;
 
@@ -33,8 +33,16 @@ pub(super) struct SharedStore {
     shown_at: Time,
     /// The store answers nothing.
     pub(super) is_away: bool,
+    /// How long a request waits until its manager learns that the store does not answer: none from
+    /// one that refuses connections, [`CLAIM_DEADLINE`] for one that hangs.
+    patience: Duration,
     /// Claims that wait for the end of a silence, each with the last sign of life that was seen.
     awaiting: BTreeMap<usize, (EpochRequest, Time)>,
+    /// Claims and releases so far.
+    asked: u64,
+    /// The number of the last one of each manager that has arrived: a later one supersedes a claim
+    /// that is repeated.
+    arrived: BTreeMap<usize, u64>,
     /// Managers that it does not answer.
     cut_off: BTreeSet<usize>,
     /// The state that it last showed to each manager that did not hold the epoch.
@@ -68,6 +76,20 @@ impl World {
         if !is_away {
             self.tell_of_plan();
         }
+    }
+
+    /// Lets the store hang, or go on: it takes requests and answers none of them.
+    ///
+    /// # Panics
+    ///
+    /// When the managers share none.
+    pub fn set_store_hangs(&mut self, hangs: bool) {
+        self.store_mut().patience = if hangs {
+            CLAIM_DEADLINE
+        } else {
+            Duration::ZERO
+        };
+        self.set_store_away(hangs);
     }
 
     /// Takes the store away from one manager, or brings it back.
@@ -123,7 +145,10 @@ impl World {
         self.note_life();
         for index in 0..self.managers.len() {
             for request in self.managers[index].take_requests() {
-                self.schedule(ANSWER, move |world| world.answer(index, request));
+                let store = self.store_mut();
+                store.asked += u64::from(request != EpochRequest::Check);
+                let number = store.asked;
+                self.schedule(ANSWER, move |world| world.take(index, request, number));
             }
             if let Some(state) = self.managers[index].take_unstored() {
                 self.schedule(WRITE, move |world| world.store(index, *state));
@@ -148,15 +173,33 @@ impl World {
         }
     }
 
-    fn answer(&mut self, index: usize, request: EpochRequest) {
-        if !self.managers[index].is_alive() {
+    /// Answers a request, after as long as a manager waits for a store that does not answer.
+    fn take(&mut self, index: usize, request: EpochRequest, number: u64) {
+        let store = self.store_mut();
+        if request != EpochRequest::Check {
+            let arrived = store.arrived.entry(index).or_default();
+            *arrived = number.max(*arrived);
+        }
+        if store.answers(index) {
+            self.answer(index, request, number);
+        } else {
+            let patience = store.patience;
+            self.schedule(patience, move |world| world.answer(index, request, number));
+        }
+    }
+
+    fn answer(&mut self, index: usize, request: EpochRequest, number: u64) {
+        let is_superseded = self.store_mut().arrived.get(&index) != Some(&number);
+        let claims = matches!(request, EpochRequest::Claim { .. });
+        if !self.managers[index].is_alive() || claims && is_superseded {
             return;
         }
         let now = self.now;
         if !self.store_mut().answers(index) {
-            let asks = !matches!(request, EpochRequest::Release);
-            if asks {
-                let claims = matches!(request, EpochRequest::Claim { .. });
+            if request == EpochRequest::Release {
+                // Its signs of life end without a word.
+                self.store_mut().held.remove(&index);
+            } else {
                 let shown = self.store_mut().shown.get(&index).cloned();
                 let state = shown.filter(|_| claims).map(Box::new);
                 let is_replaced = state.is_some();
@@ -166,15 +209,15 @@ impl World {
                     self.managers[index].regroup(groups, now);
                 }
             }
-            if matches!(request, EpochRequest::Claim { .. }) {
+            if claims {
                 // The thread of the store repeats it.
                 self.schedule(Duration::from_secs(1), move |world| {
-                    world.answer(index, request);
+                    world.take(index, request, number);
                 });
             }
             return;
         }
-        if self.awaits_silence(index, request) {
+        if self.awaits_silence(index, request, number) {
             return;
         }
         let store = self.store_mut();
@@ -213,7 +256,7 @@ impl World {
 
     /// Whether a claim over a silent master waits until that was silent for [`SILENT`], or shows a
     /// sign of life.
-    fn awaits_silence(&mut self, index: usize, request: EpochRequest) -> bool {
+    fn awaits_silence(&mut self, index: usize, request: EpochRequest, number: u64) -> bool {
         let EpochRequest::Claim {
             own,
             over,
@@ -238,7 +281,7 @@ impl World {
             let awaiting = &mut world.store_mut().awaiting;
             if awaiting.get(&index) == Some(&(request, alive_at)) {
                 awaiting.remove(&index);
-                world.answer(index, request);
+                world.answer(index, request, number);
             }
         });
         true

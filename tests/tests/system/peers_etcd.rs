@@ -404,6 +404,30 @@ fn a_store_that_hangs_delays_no_caller_and_gets_every_change() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn beside_a_member_that_hangs_the_others_are_asked() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let etcd = Etcd::start(3).unwrap();
+    let mut master = claimed(&etcd, ONE);
+    let mut standby = store(&etcd);
+    standby.follow().unwrap();
+    // Both have asked it so far. If it led the others, these first choose another one.
+    etcd.suspend_member(0);
+    let seen = wait_for(LIMIT, || standby.observe().ok());
+    let seen = seen.expect("two members answer");
+    let claim = || standby.claim(OTHER, seen, Life::Ignored).ok().flatten();
+    let epoch = wait_for(LIMIT, claim).expect("two members answer");
+    assert_eq!((epoch.number, epoch.holder), (2, OTHER));
+    let deposed = wait_for(LIMIT, || match master.beat() {
+        Err(StoreError::Deposed(by)) => Some(by),
+        _ => None,
+    });
+    assert_eq!(deposed, Some(epoch));
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
 fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
     if !require_peers(PEERS) {
         return;

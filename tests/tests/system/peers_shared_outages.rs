@@ -23,6 +23,9 @@ const WRITTEN: Duration = Duration::from_secs(2);
 /// Longer than a repair takes that waits for nothing but the fabric, in a debug build beside other
 /// programs.
 const REPAIR: Duration = Duration::from_secs(10);
+/// Longer than the two seconds of a takeover from a master whose store hangs, in a debug build beside
+/// other programs, and shorter than the limits of etcd's calls one after the other.
+const HANGS_LIMIT: Duration = Duration::from_secs(5);
 
 fn observed(site: &Site) -> Vec<Host> {
     (2..6).map(|place| site.fabric.host(place)).collect()
@@ -368,4 +371,89 @@ fn a_takeover_while_etcd_is_away_continues_with_what_it_last_showed() {
     assert_eq!(gids(&all::<McMemberRecord>(&mut hosts[0])), members);
     assert_eq!(site.fabric.guids(3).get(2), Some(&alias), "{log}");
     third.stop();
+}
+
+/// The state of a site with a master, which is the manager of the first index, and a standby.
+struct Pair {
+    managers: [Option<Manager>; 2],
+    places: [usize; 2],
+    master: usize,
+    starts: usize,
+}
+
+impl Pair {
+    fn start(site: &Site) -> Pair {
+        let places = [0, site.fabric.hosts.len() - 1];
+        let first = site.rsm(places[0], "m0", "");
+        first.wait_state("up");
+        let second = site.rsm(places[1], "m1", "");
+        second.wait_state("standby");
+        Pair {
+            managers: [Some(first), Some(second)],
+            places,
+            master: 0,
+            starts: 2,
+        }
+    }
+
+    fn standby(&self) -> &Manager {
+        self.managers[1 - self.master].as_ref().unwrap()
+    }
+
+    fn kill_master(&mut self) {
+        let master = self.managers[self.master].take().unwrap();
+        master.process.kill().unwrap();
+    }
+
+    /// The standby has become master, and another one starts in place of the one that died.
+    fn replace(&mut self, site: &Site) {
+        self.standby().wait_state("up");
+        let name = format!("m{}", self.starts);
+        self.starts += 1;
+        let again = site.rsm(self.places[self.master], &name, "");
+        again.wait_state("standby");
+        self.managers[self.master] = Some(again);
+        self.master = 1 - self.master;
+    }
+}
+
+/// Figures of takeovers while all members of etcd hang: `--nocapture` shows them.
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+#[expect(clippy::print_stdout, reason = "a takeover's figures are worth a line")]
+fn a_master_that_dies_while_etcd_hangs_is_replaced_and_faults_are_repaired() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start(FABRIC, 3);
+    let mut pair = Pair::start(&site);
+    for (round, gap_ms) in [0, 50, 300, 900, 1500, 4000].into_iter().enumerate() {
+        // The standby has read the subnet, and what the store has.
+        std::thread::sleep(Duration::from_secs(7));
+        site.etcd.suspend();
+        std::thread::sleep(Duration::from_millis(gap_ms));
+        let cable = site.fabric.cables()[round];
+        let before = site.fabric.fabric.blocks_written().unwrap();
+        pair.kill_master();
+        let watch = Stopwatch::start();
+        site.fabric.set_link(cable, false);
+        let repaired = wait_for_every(LOOK, LIMIT, || {
+            (site.fabric.fabric.blocks_written().unwrap() > before).then_some(())
+        });
+        let log = pair.standby().process.stderr_so_far();
+        assert!(repaired.is_some(), "{log}");
+        println!(
+            "etcd hangs {gap_ms} ms before the master dies: a fault repaired in {:?}",
+            watch.elapsed()
+        );
+        assert!(
+            watch.elapsed() < HANGS_LIMIT,
+            "{:?}\n{log}",
+            watch.elapsed()
+        );
+        site.fabric.set_link(cable, true);
+        site.etcd.resume();
+        pair.replace(&site);
+        pair.managers[pair.master].as_ref().unwrap().wait_stored();
+    }
 }

@@ -687,3 +687,31 @@ fn a_takeover_without_the_store_continues_with_what_that_showed_and_asks_hosts_a
     assert_eq!(holder, world.sim.port_guid(node, port).ok());
     assert_eq!(lids(&world), before);
 }
+
+/// From the death of the master to the answers of the standby: 0.4 seconds of its silence, a second
+/// in which the store does not answer, and the reading of the subnet.
+const WITHOUT_STORE: Duration = Duration::from_secs(2);
+
+#[test]
+fn a_master_that_dies_while_the_store_hangs_is_replaced_within_two_seconds() {
+    for gap_ms in [0, 10, 300, 900, 5_000] {
+        let mut world = ready();
+        world.set_store_hangs(true);
+        world.run_for(Duration::from_millis(gap_ms));
+        let (node, port) = trunks(&world)[0];
+        let (own, number) = place(&world, 1);
+        let lid = world.sim.port_info(own, number).expect("it is there").lid();
+        let killed = world.now();
+        world.kill(0);
+        world.sim.unlink(node, port).expect("it is cabled");
+        let took = wait_answers(&mut world, 1, lid).since(killed);
+        assert!(took < WITHOUT_STORE, "{gap_ms} ms: {took:?}");
+        world.run_for(Duration::from_secs(10));
+        assert_up_by(&world, 1);
+        assert_no_loop(&world);
+        world.set_store_hangs(false);
+        world.run_for(Duration::from_secs(20));
+        let holder = world.epoch().map(|epoch| epoch.holder);
+        assert_eq!(holder, world.sim.port_guid(own, number).ok(), "{gap_ms} ms");
+    }
+}

@@ -1,10 +1,14 @@
 //! Calls of etcd's API: endpoints in turn, TLS, user and password.
 
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use rsm_proto::etcd::auth_client::AuthClient;
 use rsm_proto::etcd::kv_client::KvClient;
 use rsm_proto::etcd::{
@@ -14,14 +18,14 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Request, Status};
 use tower::service_fn;
 
-use crate::store::StoreError;
+use crate::store::{Deadline, StoreError};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -68,15 +72,25 @@ pub(super) struct Ranged {
     pub(super) count: u64,
 }
 
-/// A connection to one of the endpoints.
+/// How long a call waits for an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Limits {
+    /// How long one endpoint is waited for before the next one is asked, too. The first answer
+    /// counts: a member of etcd that hangs costs no more than this.
+    pub(super) alone: Duration,
+    /// How long all endpoints together are waited for.
+    pub(super) all: Duration,
+}
+
+/// Connections to the endpoints, of which one is asked first.
 pub(super) struct Client {
     endpoints: Vec<Target>,
-    /// The endpoint of `channel`, or the next one to try.
+    /// The endpoint that answered last, or the next one to try.
     present: usize,
-    channel: Option<Channel>,
     user: Option<(String, String)>,
-    token: Option<AsciiMetadataValue>,
+    token: Mutex<Option<AsciiMetadataValue>>,
     named: String,
+    deadline: Deadline,
 }
 
 struct Target {
@@ -84,18 +98,23 @@ struct Target {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// The connection, while it answers.
+    channel: Mutex<Option<Channel>>,
 }
+
+/// A call of one endpoint, with that endpoint's index.
+type Attempt<'a, A> = Pin<Box<dyn Future<Output = (usize, Result<A, Failure>)> + 'a>>;
 
 /// A TCP or TLS stream.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Client {
-    /// A client that connects with its first call.
+    /// A client that connects with its first call; its calls end by `deadline`.
     ///
     /// # Errors
     /// [`StoreError::Setting`]: an endpoint or a file cannot be used.
-    pub(super) fn new(options: &EtcdOptions) -> Result<Client, StoreError> {
+    pub(super) fn new(options: &EtcdOptions, deadline: Deadline) -> Result<Client, StoreError> {
         if options.endpoints.is_empty() {
             return Err(setting("store.endpoints names no endpoint"));
         }
@@ -111,10 +130,10 @@ impl Client {
         Ok(Client {
             endpoints,
             present: 0,
-            channel: None,
             user: options.user.clone(),
-            token: None,
+            token: Mutex::default(),
             named: options.endpoints.join(", "),
+            deadline,
         })
     }
 
@@ -122,13 +141,13 @@ impl Client {
     /// with `since` 0 all keys.
     ///
     /// # Errors
-    /// No endpoint answers within `within` a request, or etcd refuses this manager.
+    /// No endpoint answers a request within the limits, or etcd refuses this manager.
     pub(super) async fn range(
         &mut self,
         from: &[u8],
         end: &[u8],
         since: i64,
-        within: Duration,
+        limits: Limits,
     ) -> Result<Ranged, StoreError> {
         let mut ranged = Ranged::default();
         let mut key = from.to_vec();
@@ -144,7 +163,7 @@ impl Client {
             };
             let answer = self
                 .call(
-                    within,
+                    limits,
                     async |mut kv, request| kv.range(request).await,
                     request,
                 )
@@ -171,7 +190,7 @@ impl Client {
         from: &[u8],
         end: &[u8],
         revision: i64,
-        within: Duration,
+        limits: Limits,
     ) -> Result<Vec<KeyValue>, StoreError> {
         let request = RangeRequest {
             key: from.to_vec(),
@@ -181,7 +200,7 @@ impl Client {
             ..RangeRequest::default()
         };
         let send = async |mut kv: KvClient<Channel>, request| kv.range(request).await;
-        Ok(self.call(within, send, request).await?.kvs)
+        Ok(self.call(limits, send, request).await?.kvs)
     }
 
     /// Makes a transaction.
@@ -191,10 +210,10 @@ impl Client {
     pub(super) async fn txn(
         &mut self,
         request: TxnRequest,
-        within: Duration,
+        limits: Limits,
     ) -> Result<TxnResponse, StoreError> {
         self.call(
-            within,
+            limits,
             async |mut kv, request| kv.txn(request).await,
             request,
         )
@@ -208,7 +227,7 @@ impl Client {
     pub(super) async fn compact(
         &mut self,
         revision: i64,
-        within: Duration,
+        limits: Limits,
     ) -> Result<(), StoreError> {
         let request = CompactionRequest {
             revision,
@@ -219,121 +238,179 @@ impl Client {
             Err(status) if status.code() == Code::OutOfRange => Ok(tonic::Response::new(())),
             answer => answer.map(|_| tonic::Response::new(())),
         };
-        self.call(within, done, request).await
+        self.call(limits, done, request).await
     }
 
-    /// Calls the present endpoint, and the others in turn if it does not answer.
-    async fn call<Q: Clone, A>(
+    /// Calls the present endpoint, and the others beside it as long as none answers.
+    async fn call<Q: Clone + 'static, A: 'static>(
         &mut self,
-        within: Duration,
+        limits: Limits,
         send: impl AsyncFn(KvClient<Channel>, Request<Q>) -> Result<tonic::Response<A>, Status>,
         question: Q,
     ) -> Result<A, StoreError> {
-        let mut reason = String::new();
-        let mut renewed = false;
-        let mut tries = 0;
-        while tries < self.endpoints.len() {
-            let channel = match self.connected(within).await {
-                Ok(channel) => channel,
-                Err(Failure::Refused(reason)) => return Err(self.refused(reason)),
-                Err(Failure::Silent(why)) => {
-                    reason = why;
-                    tries += 1;
-                    self.leave();
-                    continue;
+        let count = self.endpoints.len();
+        let order: Vec<usize> = (0..count).map(|at| (self.present + at) % count).collect();
+        let mut unasked = order.iter().copied();
+        let mut reason = "no answer".to_owned();
+        let (begun, mut next) = (now(), now());
+        let end = begun + limits.all;
+        let mut attempts: Vec<Attempt<'_, A>> = Vec::new();
+        let outcome = loop {
+            if (attempts.is_empty() || next <= now())
+                && let Some(number) = unasked.next()
+            {
+                let call = self.attempt(number, &send, question.clone());
+                attempts.push(Box::pin(async move { (number, call.await) }));
+                next = now() + limits.alone;
+            }
+            if attempts.is_empty() {
+                break None;
+            }
+            let more = unasked.len() > 0;
+            tokio::select! {
+                biased;
+                (number, answer) = first(&mut attempts) => match answer {
+                    Err(Failure::Silent(why)) => {
+                        *self.endpoints[number].channel.lock() = None;
+                        reason = why;
+                    }
+                    answer => break Some((number, answer)),
+                },
+                () = self.deadline.end_of_call(begun, end) => break None,
+                () = sleep_until(next.into()), if more => {}
+            }
+        };
+        let waiting = !attempts.is_empty();
+        drop(attempts);
+        match outcome {
+            Some((number, answer)) => {
+                // Those that were asked before it may hang.
+                for &silent in order.iter().take_while(|&&silent| silent != number) {
+                    *self.endpoints[silent].channel.lock() = None;
                 }
-            };
+                self.present = number;
+                answer.map_err(|failure| StoreError::Refused {
+                    endpoints: self.named.clone(),
+                    reason: failure.reason(),
+                })
+            }
+            None => {
+                for target in self.endpoints.iter().filter(|_| waiting) {
+                    *target.channel.lock() = None;
+                }
+                self.present = (self.present + 1) % count;
+                Err(StoreError::Unreachable {
+                    endpoints: self.named.clone(),
+                    reason,
+                })
+            }
+        }
+    }
+
+    /// Calls one endpoint, with a new token where etcd no longer takes the last one.
+    async fn attempt<Q: Clone, A>(
+        &self,
+        number: usize,
+        send: impl AsyncFn(KvClient<Channel>, Request<Q>) -> Result<tonic::Response<A>, Status>,
+        question: Q,
+    ) -> Result<A, Failure> {
+        let target = &self.endpoints[number];
+        let mut renewed = false;
+        loop {
+            let channel = self.connected(target).await?;
             let kv = KvClient::new(channel).max_decoding_message_size(ANSWER_MAX);
             let mut request = Request::new(question.clone());
-            if let Some(token) = &self.token {
+            if let Some(token) = &*self.token.lock() {
                 request.metadata_mut().insert("token", token.clone());
             }
-            let status = match timeout(within, send(kv, request)).await {
-                Ok(Ok(answer)) => return Ok(answer.into_inner()),
-                Ok(Err(status)) => status,
-                Err(_) => Status::deadline_exceeded(format!("no answer within {within:?}")),
+            let status = match send(kv, request).await {
+                Ok(answer) => return Ok(answer.into_inner()),
+                Err(status) => status,
             };
             match status.code() {
                 // A token ends with etcd's restart, and after some minutes.
                 Code::Unauthenticated if self.user.is_some() && !renewed => {
                     renewed = true;
-                    self.token = None;
+                    *self.token.lock() = None;
                 }
                 Code::Unauthenticated | Code::PermissionDenied | Code::InvalidArgument => {
-                    return Err(self.refused(status.message().to_owned()));
+                    return Err(Failure::Refused(status.message().to_owned()));
                 }
-                _ => {
-                    reason = self.told(status.message());
-                    tries += 1;
-                    self.leave();
-                }
+                _ => return Err(Failure::Silent(target.told(status.message()))),
             }
         }
-        Err(StoreError::Unreachable {
-            endpoints: self.named.clone(),
-            reason,
-        })
     }
 
-    fn refused(&self, reason: String) -> StoreError {
-        StoreError::Refused {
-            endpoints: self.named.clone(),
-            reason,
-        }
-    }
-
-    /// `what` of the present endpoint.
-    fn told(&self, what: &str) -> String {
-        let Target { host, port, .. } = &self.endpoints[self.present];
-        format!("{host}:{port}: {what}")
-    }
-
-    /// Turns to the next endpoint.
-    fn leave(&mut self) {
-        self.channel = None;
-        self.present = (self.present + 1) % self.endpoints.len();
-    }
-
-    async fn connected(&mut self, within: Duration) -> Result<Channel, Failure> {
-        let channel = match &self.channel {
-            Some(channel) => channel.clone(),
+    async fn connected(&self, target: &Target) -> Result<Channel, Failure> {
+        let channel = target.channel.lock().clone();
+        let channel = match channel {
+            Some(channel) => channel,
             None => {
-                let connected = timeout(CONNECT, self.endpoints[self.present].connect()).await;
+                let connected = timeout(CONNECT, target.connect()).await;
                 let connected = connected
-                    .map_err(|_| self.told("no connection"))
-                    .and_then(|connected| connected.map_err(|error| self.told(&chain(&error))));
+                    .map_err(|_| target.told("no connection"))
+                    .and_then(|connected| connected.map_err(|error| target.told(&chain(&error))));
                 let channel = connected.map_err(Failure::Silent)?;
-                self.channel = Some(channel.clone());
+                *target.channel.lock() = Some(channel.clone());
                 channel
             }
         };
-        if let (Some((name, password)), None) = (&self.user, &self.token) {
+        let is_known = self.token.lock().is_some();
+        if let (Some((name, password)), false) = (&self.user, is_known) {
             let request = AuthenticateRequest {
                 name: name.clone(),
                 password: password.clone(),
             };
             let mut auth = AuthClient::new(channel.clone());
-            let answer = timeout(within, auth.authenticate(request)).await;
-            let answer = answer.map_err(|_| Failure::Silent(self.told("no answer")))?;
-            let token = match answer {
+            let token = match auth.authenticate(request).await {
                 Ok(answer) => answer.into_inner().token,
                 Err(status) if is_passing(status.code()) => {
-                    return Err(Failure::Silent(self.told(status.message())));
+                    return Err(Failure::Silent(target.told(status.message())));
                 }
                 Err(status) => return Err(Failure::Refused(status.message().to_owned())),
             };
             let token = token.parse();
-            self.token =
-                Some(token.map_err(|_| Failure::Refused("a token that is no text".to_owned()))?);
+            let token =
+                token.map_err(|_| Failure::Refused("a token that is no text".to_owned()))?;
+            *self.token.lock() = Some(token);
         }
         Ok(channel)
     }
 }
 
-/// Why there is no connection.
+/// The first attempt that ends, which is taken out.
+async fn first<A>(attempts: &mut Vec<Attempt<'_, A>>) -> (usize, Result<A, Failure>) {
+    poll_fn(|context| {
+        for at in 0..attempts.len() {
+            if let Poll::Ready(outcome) = attempts[at].as_mut().poll(context) {
+                drop(attempts.swap_remove(at));
+                return Poll::Ready(outcome);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the client runs in real time, as etcd does"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Why there is no answer.
 enum Failure {
     Silent(String),
     Refused(String),
+}
+
+impl Failure {
+    fn reason(self) -> String {
+        let (Failure::Silent(reason) | Failure::Refused(reason)) = self;
+        reason
+    }
 }
 
 fn is_passing(code: Code) -> bool {
@@ -375,7 +452,13 @@ impl Target {
             host: host.trim_matches(['[', ']']).to_owned(),
             port,
             tls,
+            channel: Mutex::default(),
         })
+    }
+
+    /// `what` of this endpoint.
+    fn told(&self, what: &str) -> String {
+        format!("{}:{}: {what}", self.host, self.port)
     }
 
     async fn connect(&self) -> Result<Channel, tonic::transport::Error> {
@@ -482,7 +565,10 @@ mod tests {
             endpoints: endpoints.iter().map(|&endpoint| endpoint.into()).collect(),
             ..EtcdOptions::default()
         };
-        Client::new(&options).err().expect("refused").to_string()
+        Client::new(&options, Deadline::default())
+            .err()
+            .expect("refused")
+            .to_string()
     }
 
     #[test]

@@ -11,12 +11,12 @@ use rsm_proto::etcd::{
 };
 use tokio::runtime::Runtime;
 
-use super::client::{Client, EtcdOptions};
+use super::client::{Client, EtcdOptions, Limits};
 use super::pages::{PAGE_MAX, PageName, Pages, family, table_of};
 use crate::store::io::Operation;
 use crate::store::{
-    CLAIMS, ChangeSet, Epoch, Life, LoadReport, Origin, Persisted, SeenEpoch, SharedStore, Store,
-    StoreError,
+    CLAIMS, ChangeSet, Deadline, Epoch, Life, LoadReport, Origin, Persisted, SeenEpoch,
+    SharedStore, Store, StoreError,
 };
 
 /// The value of the key `format`.
@@ -29,11 +29,32 @@ const RELEASED: &str = "released";
 /// generation.
 const OPS_MAX: usize = 120;
 
-/// How long a write or a load may take: etcd gives up after seven seconds by itself.
-const SLOW: Duration = Duration::from_secs(5);
+/// The limits of a load: pages of the whole subnet may be in one answer.
+const LOAD: Limits = Limits {
+    alone: Duration::from_secs(2),
+    all: Duration::from_secs(5),
+};
 
-/// How long a look at the epoch may take.
-const QUICK: Duration = Duration::from_secs(1);
+/// The limits of a write, of which one member gets most of the time: two that make it at different
+/// times would put a value over a later one. etcd gives up after seven seconds by itself.
+const WRITE: Limits = Limits {
+    alone: Duration::from_secs(5),
+    all: Duration::from_secs(7),
+};
+
+/// The limits of a look at the epoch and of a sign of life: one member of etcd that hangs costs less
+/// than the silence after which a holder counts as gone
+/// ([`SILENT`](crate::store::replica::SILENT)).
+const QUICK: Limits = Limits {
+    alone: Duration::from_millis(250),
+    all: Duration::from_secs(1),
+};
+
+/// The limits of a claim. Of two members that make it only one succeeds.
+const CLAIM: Limits = Limits {
+    alone: QUICK.alone,
+    all: Duration::from_secs(5),
+};
 
 /// Time between two compactions.
 const COMPACT_EVERY: Duration = Duration::from_secs(300);
@@ -42,6 +63,7 @@ const COMPACT_EVERY: Duration = Duration::from_secs(300);
 pub struct EtcdStore {
     runtime: Runtime,
     client: Client,
+    deadline: Deadline,
     /// The prefix of the keys, with a slash at its end.
     prefix: String,
     /// The contents of the keys after the last commit, or at the last look.
@@ -82,9 +104,11 @@ impl EtcdStore {
                 path: "epoll".into(),
                 source,
             })?;
+        let deadline = Deadline::default();
         Ok(EtcdStore {
             runtime,
-            client: Client::new(options)?,
+            client: Client::new(options, deadline.clone())?,
+            deadline,
             prefix: format!("{}/", options.prefix.trim_end_matches('/')),
             pages: Pages::default(),
             state: Persisted::default(),
@@ -106,9 +130,9 @@ impl EtcdStore {
     }
 
     /// All keys below `name`.
-    fn read(&mut self, name: &str, within: Duration) -> Result<Vec<KeyValue>, StoreError> {
+    fn read(&mut self, name: &str, limits: Limits) -> Result<Vec<KeyValue>, StoreError> {
         let (from, end) = self.span(name);
-        let range = self.client.range(&from, &end, 0, within);
+        let range = self.client.range(&from, &end, 0, limits);
         Ok(self.runtime.block_on(range)?.pairs)
     }
 
@@ -133,13 +157,20 @@ impl EtcdStore {
 
     /// Brings the pages and the state up to date: reads the keys that changed since the last call,
     /// and all at first.
-    fn read_changes(&mut self, within: Duration) -> Result<(), StoreError> {
-        // After a failure the next call reads everything.
+    fn read_changes(&mut self, limits: Limits) -> Result<(), StoreError> {
+        // After a failure in between the next call reads everything.
         let before = std::mem::take(&mut self.revision);
         let (from, end) = self.span("");
         let since = if before == 0 { 0 } else { before + 1 };
-        let range = self.client.range(&from, &end, since, within);
-        let ranged = self.runtime.block_on(range)?;
+        let range = self.client.range(&from, &end, since, limits);
+        let ranged = match self.runtime.block_on(range) {
+            Ok(ranged) => ranged,
+            Err(error) => {
+                // Nothing was taken.
+                self.revision = before;
+                return Err(error);
+            }
+        };
         let revision = ranged.revision;
         if before == 0 {
             // Not before there is an answer: without the store a manager goes on with the last state.
@@ -154,7 +185,7 @@ impl EtcdStore {
         }
         // One request in most cases: only keys that are gone make the numbers differ.
         if ranged.count != self.keys.len() as u64 {
-            let names = self.client.names(&from, &end, revision, within);
+            let names = self.client.names(&from, &end, revision, limits);
             let names = self.runtime.block_on(names)?;
             let names: Result<BTreeSet<String>, _> =
                 names.iter().map(|pair| self.name_of(pair)).collect();
@@ -221,18 +252,20 @@ impl EtcdStore {
     }
 
     /// Makes `success` on the condition that this manager still holds the epoch.
-    fn fenced(&mut self, success: Vec<RequestOp>, within: Duration) -> Result<i64, StoreError> {
+    fn fenced(&mut self, success: Vec<RequestOp>, limits: Limits) -> Result<i64, StoreError> {
         let Some((_, revision)) = self.held else {
             return Err(StoreError::NoEpoch);
         };
         let compare = compare_revision(self.key("epoch"), revision);
-        let answer = self.transact(vec![compare], success, within)?;
+        let answer = self.transact(vec![compare], success, limits)?;
         if answer.succeeded {
             return Ok(answer.header.map_or(0, |header| header.revision));
         }
+        // If this has no answer, the next write asks again.
+        let seen = self.observe()?;
         self.held = None;
         // The rows of the failed transaction are not in the store: a later claim reads anew.
-        match self.observe()? {
+        match seen {
             Some(seen) => Err(StoreError::Deposed(seen.epoch)),
             None => Err(self.foreign("epoch", "it was removed")),
         }
@@ -261,14 +294,14 @@ impl EtcdStore {
         &mut self,
         compare: Vec<Compare>,
         success: Vec<RequestOp>,
-        within: Duration,
+        limits: Limits,
     ) -> Result<TxnResponse, StoreError> {
         let request = TxnRequest {
             compare,
             success,
             failure: Vec::new(),
         };
-        self.runtime.block_on(self.client.txn(request, within))
+        self.runtime.block_on(self.client.txn(request, limits))
     }
 
     /// Writes the pages in [`EtcdStore::unwritten`], in as few transactions as possible; those of
@@ -276,7 +309,7 @@ impl EtcdStore {
     fn write(&mut self) -> Result<(), StoreError> {
         while !self.unwritten.is_empty() {
             let (names, ops) = self.next_batch()?;
-            let revision = self.fenced(ops, SLOW)?;
+            let revision = self.fenced(ops, WRITE)?;
             for name in names {
                 self.unwritten.remove(&name);
             }
@@ -338,7 +371,7 @@ impl EtcdStore {
 
 impl Store for EtcdStore {
     fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
-        self.read_changes(SLOW)?;
+        self.read_changes(LOAD)?;
         let state = self.state.clone();
         let is_fresh = state.is_empty() && state.plan_generation == 0;
         let report = LoadReport {
@@ -368,7 +401,7 @@ impl Store for EtcdStore {
         if generation != self.generation {
             let key = self.key("generation");
             let put = op(key, Some(generation.to_string().into_bytes()));
-            self.fenced(vec![put], SLOW)?;
+            self.fenced(vec![put], WRITE)?;
             self.generation = generation;
         }
         Ok(())
@@ -382,6 +415,10 @@ impl Store for EtcdStore {
 }
 
 impl SharedStore for EtcdStore {
+    fn deadline(&self) -> Deadline {
+        self.deadline.clone()
+    }
+
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
         let (mut epoch, mut beat, mut is_released, mut plan) = (None, 0, false, 0);
         // One request: between these, rsm has only the short key `format`.
@@ -425,7 +462,7 @@ impl SharedStore for EtcdStore {
         // transaction checks that they still are.
         let is_followed = self.revision != 0 && self.format.is_some();
         if !is_followed {
-            self.read_changes(SLOW)?;
+            self.read_changes(LOAD)?;
         }
         let epoch = Epoch {
             number: seen.map_or(0, |seen| seen.epoch.number) + 1,
@@ -438,16 +475,24 @@ impl SharedStore for EtcdStore {
             op(self.key("beat"), Some(b"0".to_vec())),
         ];
         let compare = self.conditions(seen, life, is_followed);
-        let answer = self.transact(compare, success, SLOW)?;
-        if !answer.succeeded {
-            if is_followed {
-                self.read_changes(SLOW)?;
-            }
-            return Ok(None);
-        }
-        let revision = answer.header.map_or(0, |header| header.revision);
-        // The holder before may have written until now.
-        self.read_changes(SLOW)?;
+        let answer = self.transact(compare, success, CLAIM)?;
+        let revision = match answer.succeeded {
+            true => answer.header.map_or(0, |header| header.revision),
+            false => match self.observe()?.filter(|seen| seen.epoch == epoch) {
+                // Another member made the same transaction, and its answer was lost.
+                Some(seen) => seen.revision,
+                None => {
+                    if is_followed {
+                        self.read_changes(LOAD)?;
+                    }
+                    return Ok(None);
+                }
+            },
+        };
+        // The epoch is this manager's, however long it takes to read what the holder before has
+        // written until now.
+        self.deadline.set(None);
+        self.read_changes(LOAD)?;
         // From now on the pages hold what is to be written; after this epoch all are read anew.
         self.revision = 0;
         self.held = Some((epoch, revision));
@@ -503,7 +548,7 @@ impl SharedStore for EtcdStore {
     }
 
     fn follow(&mut self) -> Result<BTreeSet<String>, StoreError> {
-        self.read_changes(SLOW)?;
+        self.read_changes(LOAD)?;
         Ok(std::mem::take(&mut self.touched))
     }
 
@@ -574,6 +619,8 @@ fn read_epoch(text: &str) -> Option<Epoch> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -593,5 +640,27 @@ mod tests {
         ] {
             assert_eq!(read_epoch(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn endpoints_that_take_requests_and_answer_none_are_given_up_together() {
+        let listeners: Vec<TcpListener> = (0..6)
+            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+            .collect();
+        let address = |listener: &TcpListener| listener.local_addr().unwrap();
+        let endpoints = listeners
+            .iter()
+            .map(|listener| format!("http://{}", address(listener)));
+        let options = EtcdOptions {
+            endpoints: endpoints.collect(),
+            prefix: "/rsm/fe80000000000000".to_owned(),
+            ..EtcdOptions::default()
+        };
+        let mut store = EtcdStore::new(&options).unwrap();
+        let begun = now();
+        let error = store.observe().unwrap_err();
+        assert!(matches!(error, StoreError::Unreachable { .. }), "{error}");
+        // One after the other they would take six times as long as all together.
+        assert!(begun.elapsed() < 3 * QUICK.all, "{:?}", begun.elapsed());
     }
 }

@@ -9,12 +9,15 @@ use crate::store::{LoadReport, MemoryStore, Store};
 const OWN: Guid = Guid(1);
 const MASTER: Guid = Guid(2);
 const LIMIT: Duration = Duration::from_secs(30);
+/// How long a call of a store that hangs takes, but for a deadline.
+const HANGS: Duration = Duration::from_secs(20);
 
 /// A call of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Call {
     Observe,
     Claim(Life),
+    Beat,
 }
 
 /// A store whose epoch the master holds.
@@ -28,6 +31,9 @@ struct Inner {
     looks: Vec<Instant>,
     /// The master shows a sign of life when its epoch is claimed.
     beats_at_claim: bool,
+    deadline: Deadline,
+    /// Calls that begin now have no answer.
+    hangs: bool,
 }
 
 impl Shared {
@@ -47,11 +53,33 @@ impl Shared {
             calls: Vec::new(),
             looks: Vec::new(),
             beats_at_claim: false,
+            deadline: Deadline::default(),
+            hangs: false,
         })))
     }
 
     fn beat(&self) {
         self.0.lock().seen.beat += 1;
+    }
+
+    /// A call begins; in a store that hangs it ends by the deadline without an answer.
+    fn call(&self, call: Call) -> Result<(), StoreError> {
+        let (hangs, deadline) = {
+            let mut inner = self.0.lock();
+            inner.calls.push(call);
+            (inner.hangs, inner.deadline.clone())
+        };
+        if !hangs {
+            return Ok(());
+        }
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().build().unwrap();
+        let begun = now();
+        runtime.block_on(deadline.end_of_call(begun, begun + HANGS));
+        Err(StoreError::Unreachable {
+            endpoints: String::new(),
+            reason: "it hangs".to_owned(),
+        })
     }
 
     fn claims(&self) -> Vec<Call> {
@@ -76,9 +104,13 @@ impl Store for Shared {
 }
 
 impl SharedStore for Shared {
+    fn deadline(&self) -> Deadline {
+        self.0.lock().deadline.clone()
+    }
+
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
+        self.call(Call::Observe)?;
         let mut inner = self.0.lock();
-        inner.calls.push(Call::Observe);
         inner.looks.push(now());
         Ok(Some(inner.seen))
     }
@@ -89,8 +121,8 @@ impl SharedStore for Shared {
         seen: Option<SeenEpoch>,
         life: Life,
     ) -> Result<Option<Epoch>, StoreError> {
+        self.call(Call::Claim(life))?;
         let mut inner = self.0.lock();
-        inner.calls.push(Call::Claim(life));
         inner.seen.beat += i64::from(inner.beats_at_claim);
         let is_same = match life {
             Life::Counts => seen == Some(inner.seen),
@@ -105,7 +137,7 @@ impl SharedStore for Shared {
     }
 
     fn beat(&mut self) -> Result<(), StoreError> {
-        Ok(())
+        self.call(Call::Beat)
     }
 
     fn announce(&mut self, _: Guid, _: &str) -> Result<BTreeMap<Guid, String>, StoreError> {
@@ -243,5 +275,62 @@ fn a_claim_that_insists_waits_for_no_silence() {
     let answer = answer(&events);
     assert!(matches!(answer, ReplicaEvent::Granted { .. }), "{answer:?}");
     assert_eq!(store.claims(), [Call::Claim(Life::Ignored)]);
+    replica.close();
+}
+
+#[test]
+fn a_claim_over_a_silent_master_is_answered_in_time_by_a_store_that_hangs() {
+    // It hangs in a look before the claim, or while the claim waits for the end of a silence.
+    for before in [true, false] {
+        let store = Shared::new();
+        let (replica, events) = watching(&store);
+        let claimed = now();
+        if before {
+            store.0.lock().hangs = true;
+            std::thread::sleep(2 * BEAT);
+        }
+        replica.claim(over_master(false));
+        store.0.lock().hangs = true;
+        let without = answer(&events);
+        assert!(
+            matches!(without, ReplicaEvent::Unreachable { number: 1, .. }),
+            "{without:?}"
+        );
+        assert!(claimed.elapsed() < HANGS / 2, "{:?}", claimed.elapsed());
+        // The store goes on: the claim is repeated.
+        store.0.lock().hangs = false;
+        let again = answer(&events);
+        assert!(
+            matches!(
+                again,
+                ReplicaEvent::Granted { .. } | ReplicaEvent::Refused(_)
+            ),
+            "{again:?}"
+        );
+        replica.close();
+    }
+}
+
+#[test]
+fn a_check_is_a_sign_of_life_and_no_look() {
+    let store = Shared::new();
+    store.0.lock().seen.epoch.holder = OWN;
+    let (replica, events) = watching(&store);
+    replica.claim(Claim {
+        over: None,
+        ..over_master(false)
+    });
+    let granted = answer(&events);
+    assert!(
+        matches!(granted, ReplicaEvent::Granted { .. }),
+        "{granted:?}"
+    );
+    store.0.lock().calls.clear();
+    replica.check();
+    let held = answer(&events);
+    assert!(matches!(held, ReplicaEvent::Held), "{held:?}");
+    let calls = store.0.lock().calls.clone();
+    assert!(calls.contains(&Call::Beat), "{calls:?}");
+    assert!(!calls.contains(&Call::Observe), "{calls:?}");
     replica.close();
 }
