@@ -41,6 +41,10 @@ use crate::sweep::inventory::PortKey;
 /// How long this manager does not offer the subnet again to one that did not take it over.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
+/// Questions for SMInfo that wait for the end of an inquiry: one of each manager of a subnet, and
+/// its repetitions.
+const DEFERRED_MAX: usize = 64;
+
 /// Election state kept between sweeps.
 #[derive(Default, Debug)]
 pub(super) struct Election {
@@ -53,6 +57,8 @@ pub(super) struct Election {
     traps: u64,
     /// The inquiry whether this manager is still the master, while one is under way.
     pub(super) inquiry: Option<Box<Inquiry>>,
+    /// Questions for SMInfo that wait until this manager knows whether it is still the master.
+    pub(super) deferred: Vec<Datagram>,
     /// Something showed another master since the last inquiry.
     pub(super) suspicion: Option<Suspicion>,
     /// Devices with withdrawn Sets that may have arrived: a sweep reads them before the next push.
@@ -110,6 +116,13 @@ impl Core {
             .inventory
             .accepts_m_key(self.inventory.local, request.m_key());
         let is_order = request.header().method() == Method::SET;
+        if !is_order && self.may_be_replaced() {
+            // One that is dropped is asked again.
+            if self.election.deferred.len() < DEFERRED_MAX {
+                self.election.deferred.push(*datagram);
+            }
+            return;
+        }
         if is_order && !has_key {
             // A Set without the right M_Key gets no answer (IBA 14.2.4.2).
             return;

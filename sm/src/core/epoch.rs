@@ -303,6 +303,7 @@ impl Core {
         }
         self.epoch.holding = Holding::Held(epoch);
         self.epoch.refused = None;
+        self.check_granted(now);
         self.follower.is_current = state
             .as_ref()
             .is_some_and(|state| self.follower.has_read(state));

@@ -12,9 +12,11 @@
 //!
 //! A master in doubt withdraws every Set, sent or not. It asks its own port, whose MasterSMLID
 //! shows the manager that wrote it last, and every port that shows a subnet manager (IsSM). After a
-//! pause any other master has taken the subnet over: this manager stands by, and sends a weaker
-//! successor trap 144, after which that hands over (IBA 14.4.1). Sweeps and plans go on meanwhile;
-//! they change no hardware.
+//! pause any other master has taken the subnet over: this manager stands by, and if it has
+//! precedence as a standby, too, sends its successor trap 144, after which that hands over (IBA
+//! 14.4.1). Until it knows, questions for its SMInfo wait: shown as a master, it would get the subnet from a
+//! successor over which it has precedence as a master only. Sweeps and plans go on meanwhile; they
+//! change no hardware.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +27,7 @@ use rsm_mad::client::{Priority, Request, RequestFailure, Response};
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, PortInfo, SmInfo, SmState};
 use rsm_mad::wire::header::AttrId;
 
-use super::epoch::CHECK_LIMIT;
+use super::epoch::{CHECK_LIMIT, Holding};
 use super::requests::{Context, routes};
 use super::role::{self, ElectionOutcome, Other, Role};
 use super::stage::Stage;
@@ -36,6 +38,10 @@ use crate::sweep::inventory::{Inventory, PortKey};
 /// How long a master waits before it asks again, when no manager and not even its own port has
 /// answered.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
+
+/// How long the answer of a standby counts that it is one: it takes over after three questions,
+/// 100 ms apart, that this manager leaves unanswered.
+const FRESH: Duration = Duration::from_millis(100);
 
 /// Why this subnet manager may no longer be the only master.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -68,6 +74,8 @@ pub(super) struct Suspicion {
 #[derive(Debug)]
 pub(super) struct Inquiry {
     doubt: MastershipDoubt,
+    /// When the questions were asked; `None` once those with an answer were asked again.
+    asked: Option<Time>,
     /// Questions without an answer.
     waiting: usize,
     /// Ports whose manager has answered.
@@ -128,13 +136,29 @@ impl Core {
             && self.epoch.permits()
     }
 
+    /// Whether another manager may have taken the subnet over from this master, and an inquiry is to
+    /// find it.
+    pub(super) fn may_be_replaced(&self) -> bool {
+        let inquiry = self.election.inquiry.as_ref();
+        inquiry.is_some_and(|inquiry| inquiry.doubt == MastershipDoubt::Paused)
+    }
+
     /// This process did not run until now, for so long that another manager may have taken the
     /// subnet over.
     ///
     /// Silence across a pause proves nothing: the client repeats the Gets that were out, and no
-    /// Sets.
+    /// Sets. An epoch that this manager does not manage with yet proves nothing either, nor does a
+    /// claim whose answer comes after the pause.
     pub(super) fn on_pause(&mut self, now: Time) {
         self.halt_push();
+        self.forget_silence();
+        // A manager that handed over before the pause may be master again.
+        self.election.predecessor = None;
+        if self.role != Role::Master
+            && matches!(self.epoch.holding, Holding::Claimed(_) | Holding::Held(_))
+        {
+            self.release_epoch();
+        }
         match self.role {
             Role::NotActive => {}
             Role::Discovering => {
@@ -187,6 +211,11 @@ impl Core {
             self.inquire(MastershipDoubt::Rival, suspicion.lid, now);
         }
         self.weigh(now);
+        if !self.may_be_replaced() {
+            for question in std::mem::take(&mut self.election.deferred) {
+                self.on_sm_info(&question);
+            }
+        }
     }
 
     /// Asks all questions about another master; earlier answers no longer count.
@@ -203,6 +232,7 @@ impl Core {
         questions.extend(lid.map(Question::Lid));
         self.election.inquiry = Some(Box::new(Inquiry {
             doubt,
+            asked: Some(now),
             waiting: 0,
             heard: BTreeSet::new(),
             unknown_master: None,
@@ -214,6 +244,17 @@ impl Core {
         }));
         for question in questions {
             self.ask_urgently(question);
+        }
+    }
+
+    /// An epoch that was granted while the inquiry is open may be of before the pause: asks whether
+    /// it still is this manager's.
+    pub(super) fn check_granted(&mut self, now: Time) {
+        if self.may_be_replaced()
+            && self.check_epoch()
+            && let Some(inquiry) = &mut self.election.inquiry
+        {
+            inquiry.epoch_until = Some(now + CHECK_LIMIT);
         }
     }
 
@@ -304,10 +345,11 @@ impl Core {
     /// Takes the SMInfo of the manager behind a port, or its silence.
     fn on_manager(&mut self, key: PortKey, info: Option<&SmInfo>) {
         self.inventory.put_manager(key, info.copied());
-        if let Some(inquiry) = &mut self.election.inquiry
-            && info.is_some()
-        {
-            inquiry.heard.insert(key);
+        if let Some(inquiry) = &mut self.election.inquiry {
+            match info {
+                Some(_) => inquiry.heard.insert(key),
+                None => inquiry.heard.remove(&key),
+            };
         }
     }
 
@@ -333,9 +375,8 @@ impl Core {
         let mut others = self.other_managers();
         others.retain(|other| inquiry.heard.contains(&other.port));
         let shows_master = inquiry.unknown_master.is_some() || others.iter().any(Other::is_master);
-        let is_open = inquiry.waiting > 0
-            || inquiry.again_at.is_some()
-            || inquiry.epoch_until.is_some_and(|until| now < until);
+        let is_open =
+            inquiry.waiting > 0 || inquiry.again_at.is_some() || inquiry.epoch_until.is_some();
         if !shows_master && is_open {
             return;
         }
@@ -348,6 +389,10 @@ impl Core {
         }
         let (doubt, unknown, overwritten) =
             (inquiry.doubt, inquiry.unknown_master, inquiry.overwritten);
+        let is_old = inquiry.asked.is_some_and(|asked| now.since(asked) > FRESH);
+        if doubt == MastershipDoubt::Paused && !shows_master && is_old {
+            return self.ask_heard_again();
+        }
         let is_deposed = inquiry.is_deposed;
         self.drop_inquiry();
         let rival = others
@@ -366,6 +411,21 @@ impl Core {
             }
             (MastershipDoubt::Rival, Some(_), _) => self.face_rivals(&others, now),
             (_, None, None) => self.remain_master(overwritten),
+        }
+    }
+
+    /// Asks the own port and the managers that have answered once more: another question, or the
+    /// shared store, kept the inquiry open for so long that one of them may have taken over since.
+    fn ask_heard_again(&mut self) {
+        let Some(inquiry) = &mut self.election.inquiry else {
+            return;
+        };
+        inquiry.asked = None;
+        let heard = inquiry.heard.iter().copied().map(Question::Manager);
+        let questions: Vec<Question> = heard.collect();
+        let own = self.inventory.local.map(Question::OwnPort);
+        for question in own.into_iter().chain(questions) {
+            self.ask_urgently(question);
         }
     }
 
@@ -395,8 +455,9 @@ impl Core {
         self.drop_trial(reason);
         self.drop_drain(reason);
         self.drop_overlay(reason);
+        self.stand_by(master.clone(), now);
+        // As the standby that it is now: a master's priority is no precedence over its successor.
         self.draw_attention(&master);
-        self.stand_by(master, now);
     }
 
     /// Another manager is master, and is not to be met at a known port: discovers the subnet again.
@@ -439,8 +500,11 @@ impl Core {
         self.election.rivals.iter().filter(move |_| is_master)
     }
 
-    /// Asks all questions again if that is due.
+    /// Asks all questions again if that is due, and waits for the store no longer than it may.
     pub(super) fn inquire_again(&mut self, now: Time) {
+        if let Some(inquiry) = &mut self.election.inquiry {
+            inquiry.epoch_until.take_if(|until| *until <= now);
+        }
         let due = self
             .election
             .inquiry

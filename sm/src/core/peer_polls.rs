@@ -68,6 +68,13 @@ impl Core {
         }
     }
 
+    /// Questions without an answer so far say nothing about the master.
+    pub(super) fn forget_silence(&mut self) {
+        self.election.silent_polls = 0;
+        let polls = &mut self.election.peer_polls;
+        (polls.is_open, polls.silent, polls.since) = (false, 0, None);
+    }
+
     /// Asks the master, if that is due; after its silence claims the epoch over it.
     pub(super) fn poll_peer(&mut self, now: Time) {
         if self.election.peer_polls.next.is_none_or(|due| due > now) {

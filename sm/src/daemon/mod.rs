@@ -432,7 +432,7 @@ impl Shell {
                     if count == 0 {
                         break;
                     }
-                    self.look_for_pause();
+                    self.doubt_mastership();
                     for event in batch.drain(..) {
                         if let Event::Inbound(Inbound::Port(PortEvent::Gone)) = &event {
                             self.reopen_at = Some(tokio::time::Instant::now() + REOPEN_AFTER);
@@ -445,7 +445,7 @@ impl Shell {
                     signals::Signal::Reload => self.reload(),
                 },
                 () = sleep_until(deadline) => {
-                    self.look_for_pause();
+                    self.doubt_mastership();
                     self.core.handle_deadline(self.clock.now());
                 }
                 () = sleep_until(self.reopen_at) => self.reopen(),
@@ -454,7 +454,7 @@ impl Shell {
                 Ok(()) = reports.changed() => self.take_reports(),
                 // Shows a pause even while no event is due for long.
                 () = tokio::time::sleep(pause::TURN) => {
-                    self.look_for_pause();
+                    self.doubt_mastership();
                 }
             }
         }
@@ -499,12 +499,8 @@ impl Shell {
     fn carry_out(&mut self, failed: &mpsc::Sender<String>) {
         let mut now = self.clock.now();
         loop {
-            if self.look_for_pause() {
+            if self.doubt_mastership() {
                 now = self.clock.now();
-            }
-            if let Some(by) = self.keeper.take_deposed() {
-                let event = Event::Epoch(core::EpochEvent::Deposed(by));
-                self.core.handle(event, now);
             }
             let Some(effect) = self.core.poll_effect(now) else {
                 break;
@@ -570,11 +566,16 @@ impl Shell {
         }
     }
 
-    /// After a pause of this process, tells the core first. Returns whether there was one.
-    fn look_for_pause(&mut self) -> bool {
+    /// Tells the core of a pause of this process, and of an epoch that has ended this manager's,
+    /// before it takes, answers or sends anything else. Returns whether there was a pause.
+    fn doubt_mastership(&mut self) -> bool {
         let pause = self.pauses.look();
         if let Some(pause) = pause {
             self.on_pause(pause);
+        }
+        if let Some(by) = self.keeper.take_deposed() {
+            let event = Event::Epoch(core::EpochEvent::Deposed(by));
+            self.core.handle(event, self.clock.now());
         }
         pause.is_some()
     }

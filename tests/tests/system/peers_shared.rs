@@ -222,6 +222,52 @@ fn a_deposed_master_that_wakes_up_sets_nothing() {
     }
 }
 
+/// SIGSTOP of the master until another one has taken over, then SIGCONT at varying moments, also
+/// while that one asks for its SMInfo.
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn a_deposed_master_that_wakes_up_stands_by_and_the_epoch_stays() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start(FABRIC, 1);
+    let last = site.fabric.hosts.len() - 1;
+    let first = site.rsm(0, "one", "");
+    first.wait_state("up");
+    let second = site.rsm(last, "two", "");
+    second.wait_state("standby");
+    let managers = [first, second];
+    let hosts = [0, last].map(|place| site.fabric.hosts[place].0);
+    for round in 0..20_u64 {
+        let master = (round % 2) as usize;
+        let (stopped, other) = (&managers[master], &managers[1 - master]);
+        stopped.wait_state("up");
+        other.wait_state("standby");
+        let log = || {
+            let logs = managers.each_ref().map(|rsm| rsm.process.stderr_so_far());
+            logs.join("\n----\n")
+        };
+        stopped.process.suspend();
+        let taken = wait_for_every(LOOK, LIMIT, || other.state().contains("up").then_some(()));
+        assert!(taken.is_some(), "round {round}\n{}", log());
+        // Not in step with the questions of the successor.
+        std::thread::sleep(Duration::from_millis(137 * round));
+        let epoch = other.status()["shared_store"]["epoch"].clone();
+        site.fabric.sets_by_sender();
+        stopped.process.resume();
+        std::thread::sleep(QUIET);
+        let store = other.status()["shared_store"].clone();
+        assert_eq!(store["epoch"], epoch, "round {round}: {store}\n{}", log());
+        assert_eq!(store["held"], true, "round {round}: {store}\n{}", log());
+        stopped.wait_state("standby");
+        let sets = site.fabric.sets_by_sender();
+        assert_eq!(sets.get(&hosts[master]), None, "round {round}: {sets:?}");
+    }
+    for rsm in managers {
+        rsm.stop();
+    }
+}
+
 /// Figures of a takeover: `--nocapture` shows them.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]

@@ -218,3 +218,128 @@ fn a_deposed_master_sets_nothing_and_no_table_is_of_neither_plan() {
 fn with_lids_of_ports_a_deposed_master_sets_nothing_and_no_table_is_of_neither_plan() {
     stop_and_continue(false, ROUNDS / 2..ROUNDS);
 }
+
+/// Stops the master for `pause`. If the other manager holds the epoch when it goes on, that one
+/// stays master. Returns whether it did.
+fn stop_once(world: &mut World, pause: Duration) -> bool {
+    let [master] = masters(world)[..] else {
+        panic!("{pause:?}: {:?}", masters(world));
+    };
+    let before = world.epoch();
+    world.pause_for(master, pause);
+    world.run_for(pause - Duration::from_nanos(1));
+    let taken = world.epoch();
+    let is_taken = taken != before;
+    world.run_for(LIMIT / 4);
+    if is_taken {
+        let holder = world.epoch();
+        assert_eq!(holder, taken, "{pause:?}: mastership went back");
+        assert_eq!(masters(world), [1 - master], "{pause:?}");
+    }
+    assert_eq!(masters(world).len(), 1, "{pause:?}");
+    world.settle(LIMIT);
+    is_taken
+}
+
+/// The pause ends at any moment before, in and after the takeover, also while the successor asks
+/// for the SMInfo of the one that was stopped.
+fn stop_at_all_moments(floating_lid: bool) {
+    let mut world = two_managers(floating_lid);
+    let mut takeovers = 0;
+    let fine = (0..200).map(|step| Duration::from_micros(400_000 + 1_970 * step));
+    let coarse = (0..200).map(|step| Duration::from_micros(790_000 + 19_700 * step));
+    for pause in fine.chain(coarse) {
+        takeovers += u64::from(stop_once(&mut world, pause));
+        // The first readings of the standby are done.
+        world.run_for(Duration::from_secs(5));
+    }
+    assert!(takeovers > 200, "{takeovers} takeovers");
+}
+
+#[test]
+fn a_master_that_goes_on_after_a_takeover_stands_by() {
+    stop_at_all_moments(true);
+}
+
+#[test]
+fn with_lids_of_ports_a_master_that_goes_on_after_a_takeover_stands_by() {
+    stop_at_all_moments(false);
+}
+
+/// Whether a manager writes hardware as a master that doubts nothing.
+fn is_certain(world: &World, index: usize) -> bool {
+    let manager = &world.managers()[index];
+    let core = manager.core();
+    !manager.is_stopped() && *core.role() == Role::Master && !core.is_inquiring()
+}
+
+/// The store hangs and the master is stopped, each at a random moment and for a random time: a
+/// successor stays master, and no two managers write.
+#[test]
+fn while_the_store_hangs_a_master_that_goes_on_after_a_takeover_stands_by() {
+    let mut world = two_managers(true);
+    let mut takeovers = 0;
+    for round in 0..ROUNDS {
+        let mut dice = Dice::new(round);
+        let [master] = masters(&world)[..] else {
+            panic!("round {round}: {:?}", masters(&world));
+        };
+        let other = 1 - master;
+        let hang = dice.duration(Duration::from_micros(10), Duration::from_secs(2));
+        let back = hang + dice.duration(Duration::from_millis(100), Duration::from_secs(6));
+        let stop = dice.duration(Duration::from_micros(10), Duration::from_secs(1));
+        let pause = dice.duration(NOTICED, Duration::from_secs(6));
+        world.schedule(hang, |world| world.set_store_hangs(true));
+        world.schedule(back, |world| world.set_store_hangs(false));
+        world.schedule(stop, move |world| world.pause_for(master, pause));
+        let resumed = world.now() + stop + pause;
+        world.run(resumed, |_| false);
+        let is_replaced = is_certain(&world, other);
+        takeovers += u64::from(is_replaced);
+        let until = world.now() + LIMIT / 2;
+        let both = world.run(until, |world| {
+            is_certain(world, master) && (is_replaced || is_certain(world, other))
+        });
+        assert!(!both, "round {round}: two masters, {is_replaced}");
+        let [last] = masters(&world)[..] else {
+            panic!("round {round}: {:?}", masters(&world));
+        };
+        assert!(!is_replaced || last == other, "round {round}");
+        let holder = world.epoch().map(|epoch| epoch.holder);
+        assert_eq!(holder, Some(own_guid(&world, last)), "round {round}");
+        world.settle(LIMIT);
+        world.run_for(Duration::from_secs(5));
+    }
+    assert!(takeovers > ROUNDS / 4, "{takeovers} takeovers");
+}
+
+/// The standby is stopped, too, about when it claims the epoch: an answer that it gets afterwards
+/// may be of an epoch that is over.
+#[test]
+fn a_claimant_that_goes_on_sets_nothing_by_an_epoch_that_is_over() {
+    let mut world = two_managers(true);
+    let mut takeovers = 0;
+    for round in 0..ROUNDS {
+        let mut dice = Dice::new(round);
+        let [master] = masters(&world)[..] else {
+            panic!("round {round}: {:?}", masters(&world));
+        };
+        let number = world.epoch().map(|epoch| epoch.number);
+        let seen = Seen::start(&world);
+        let pause = dice.duration(Duration::from_millis(450), Duration::from_secs(8));
+        let stop = dice.duration(Duration::from_millis(300), Duration::from_millis(600));
+        let other_pause = dice.duration(NOTICED, Duration::from_secs(8));
+        world.pause_for(master, pause);
+        world.schedule(stop, move |world| world.pause_for(1 - master, other_pause));
+        run_watched(&mut world, &seen, LIMIT / 2, round);
+        takeovers += u64::from(world.epoch().map(|epoch| epoch.number) != number);
+        let [last] = masters(&world)[..] else {
+            panic!("round {round}: {:?}", masters(&world));
+        };
+        let holder = world.epoch().map(|epoch| epoch.holder);
+        assert_eq!(holder, Some(own_guid(&world, last)), "round {round}");
+        world.settle(LIMIT);
+        world.run_for(Duration::from_secs(5));
+    }
+    assert!(takeovers > ROUNDS / 8, "{takeovers} takeovers");
+}
