@@ -17,21 +17,35 @@ const KEY_LEN: usize = 10;
 const GRH_LEN: usize = 23;
 const VALUE_LEN: usize = InformInfo::LEN + 16 + 1 + 15 + GRH_LEN;
 
+/// Copies of the rows of trusted subscriptions. Earlier versions do not know this table, and read
+/// the subscriptions without it; one that they changed differs from its copy, and is not trusted.
+const TRUSTED: &str = "subscriptions-trusted";
+
 /// The flags of a value. Bit 0 meant trust in earlier versions, for an SM_Key that every host may
-/// have known: it is read and means nothing.
+/// have known: it is read and means nothing. These versions refuse values with further bits.
 const HAS_GRH: u8 = 1 << 1;
-const TRUSTED: u8 = 1 << 2;
-const FLAGS_END: u8 = 1 << 3;
+const FLAGS_END: u8 = 1 << 2;
 
 /// The stored subscriptions. Logs and skips invalid records.
 pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedSubscription> {
-    table::read(persisted, SUBSCRIPTIONS, decode)
+    let copy = |key: &[u8], value: &[u8]| Some((key.to_vec(), value.to_vec()));
+    let trusted: table::Rows = table::read(persisted, TRUSTED, copy).into_iter().collect();
+    table::read(persisted, SUBSCRIPTIONS, |key, value| {
+        let is_trusted = trusted.get(key).is_some_and(|copy| copy == value);
+        decode(key, value).map(|saved| SavedSubscription {
+            trusted: is_trusted,
+            ..saved
+        })
+    })
 }
 
 /// Adds the changes that make `persisted` have the subscriptions of `view`.
 pub(super) fn changes(persisted: &Persisted, view: &SubscriptionsView, changes: &mut ChangeSet) {
     let rows = view.save().map(|saved| encode(&saved));
     table::replace(persisted, SUBSCRIPTIONS, rows, changes);
+    let trusted = view.save().filter(|saved| saved.trusted);
+    let rows = trusted.map(|saved| encode(&saved));
+    table::replace(persisted, TRUSTED, rows, changes);
 }
 
 /// The rows of all subscriptions of a port.
@@ -40,12 +54,15 @@ pub(super) fn rows(view: &SubscriptionsView, port: Guid) -> Vec<RowChange> {
     let saved = view
         .save_not_before(before)
         .take_while(|saved| saved.port == port);
-    let rows = saved.map(|saved| {
+    let rows = saved.flat_map(|saved| {
         let (key, value) = encode(&saved);
-        table::set(SUBSCRIPTIONS, key, value)
+        let trusted = saved.trusted.then(|| (key.clone(), value.clone()));
+        let trusted = trusted.and_then(|(key, value)| table::set(TRUSTED, key, value));
+        [table::set(SUBSCRIPTIONS, key, value), trusted]
     });
-    let gone = table::clear(SUBSCRIPTIONS, port.0.to_be_bytes().to_vec());
-    std::iter::once(gone).chain(rows).flatten().collect()
+    let gone = |name| table::clear(name, port.0.to_be_bytes().to_vec());
+    let gone = [gone(SUBSCRIPTIONS), gone(TRUSTED)];
+    gone.into_iter().chain(rows).flatten().collect()
 }
 
 /// Numbers big-endian, in the order of [`decode`]. Absent fields are zero.
@@ -55,14 +72,10 @@ fn encode(saved: &SavedSubscription) -> (Vec<u8>, Vec<u8>) {
     let address = &saved.address;
     let mut value = saved.info.as_bytes().to_vec();
     value.extend(saved.gid.0.to_be_bytes());
-    let mut flags = 0;
-    if address.grh.is_some() {
-        flags |= HAS_GRH;
-    }
-    if saved.trusted {
-        flags |= TRUSTED;
-    }
-    value.push(flags);
+    value.push(match address.grh {
+        Some(_) => HAS_GRH,
+        None => 0,
+    });
     value.extend(address.lid.0.to_be_bytes());
     value.extend(address.qpn.to_be_bytes());
     value.extend(address.qkey.to_be_bytes());
@@ -79,6 +92,7 @@ fn encode(saved: &SavedSubscription) -> (Vec<u8>, Vec<u8>) {
     (key, value)
 }
 
+/// The subscription of a row; that it is trusted is in [`TRUSTED`].
 fn decode(key: &[u8], value: &[u8]) -> Option<SavedSubscription> {
     let key: &[u8; KEY_LEN] = key.try_into().ok()?;
     let (port, number) = key.split_first_chunk::<8>()?;
@@ -117,7 +131,7 @@ fn decode(key: &[u8], value: &[u8]) -> Option<SavedSubscription> {
         number: u16::from_be_bytes(number.try_into().ok()?),
         gid: Gid(u128::from_be_bytes(*gid)),
         address,
-        trusted: flags & TRUSTED != 0,
+        trusted: false,
         info: *InformInfo::from_prefix(info)?,
     })
 }
@@ -129,6 +143,9 @@ mod tests {
     use super::*;
     use crate::sa::events::Events;
     use crate::store::Namespace;
+
+    /// Where the flags are in a value.
+    const FLAGS_AT: usize = InformInfo::LEN + 16;
 
     fn some() -> Vec<SavedSubscription> {
         let subscription = |number: u16, grh| {
@@ -190,13 +207,25 @@ mod tests {
 
     #[test]
     fn trust_of_earlier_versions_does_not_come_back() {
+        let mut persisted = Persisted::default();
+        persisted.apply(&written(&persisted, some()));
         let (key, mut value) = encode(&some()[1]);
-        assert!(decode(&key, &value).is_some_and(|saved| saved.trusted));
-        let flags = InformInfo::LEN + 16;
-        value[flags] = 1 | HAS_GRH;
-        let before = decode(&key, &value).expect("it is kept");
+        value[FLAGS_AT] = 1 | HAS_GRH;
+        let table = Namespace::new(SUBSCRIPTIONS).unwrap();
+        let mut earlier = ChangeSet::new();
+        earlier.set_record(&table, &key, &value).unwrap();
+        persisted.apply(&earlier);
+        let before = &remembered(&persisted)[1];
         assert!(!before.trusted);
         assert_eq!(before.address, some()[1].address);
+    }
+
+    #[test]
+    fn rows_of_trusted_subscriptions_are_read_by_earlier_versions() {
+        for saved in some() {
+            let flags = encode(&saved).1[FLAGS_AT];
+            assert!(flags < 4, "they refuse {flags}");
+        }
     }
 
     #[test]
