@@ -14,7 +14,7 @@ use super::state::{State, StateChange};
 use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::store::StoreError;
-use crate::store::io::{Disk, Operation};
+use crate::store::io::{Disk, Operation, is_at};
 
 /// The folder in the state folder.
 const FOLDER: &str = "history";
@@ -214,8 +214,8 @@ impl Archive {
         let goes_on = self.current.as_ref().is_some_and(|current| {
             current.bytes - current.base.min(current.bytes) < most
                 && at_unix_ms.saturating_sub(current.began_unix_ms) < span
-                // An operator may have removed it.
-                && current.path.exists()
+                // It may have been removed, or its folder replaced.
+                && is_at(&current.file, &current.path)
         });
         if goes_on || self.unwritten.begins.is_some() {
             return;
@@ -267,7 +267,7 @@ impl Archive {
         self.remove_old(now_unix_ms)?;
         let begins = self.unwritten.begins;
         let mut current = match (self.current.take(), begins) {
-            (Some(current), None) => current,
+            (Some(current), None) if is_at(&current.file, &current.path) => current,
             (_, begins) => self.create(begins, now_unix_ms)?,
         };
         let written = self.disk.run(Operation::Append, &current.path, || {

@@ -42,7 +42,8 @@ pub(super) type RecordChange = (Vec<u8>, Option<Vec<u8>>);
 
 /// An open database.
 pub(super) struct Database {
-    db: sled::Db,
+    /// `None` once it is closed.
+    db: Option<sled::Db>,
     dir: PathBuf,
 }
 
@@ -75,7 +76,7 @@ impl Database {
         }
         match receiver.recv_timeout(OPEN_TIMEOUT) {
             Ok(Ok(Ok((db, contents)))) => {
-                let dir = dir.to_owned();
+                let (db, dir) = (Some(db), dir.to_owned());
                 Ok((Database { db, dir }, contents))
             }
             Ok(Ok(Err(error))) => Err(classify(dir, error)),
@@ -109,19 +110,25 @@ impl Database {
                     None => batch.remove(key),
                 }
             }
-            self.guarded(|| self.db.apply_batch(batch))?;
+            self.guarded(|db| db.apply_batch(batch))?;
         }
-        self.guarded(|| self.db.flush())?;
+        self.guarded(sled::Tree::flush)?;
         disk.sync_data(&self.dir.join("db"))
     }
 
     /// Writes all pending changes and closes the files.
     pub(super) fn close(self) -> Result<(), StoreError> {
-        self.guarded(|| self.db.flush()).map(drop)
+        self.guarded(sled::Tree::flush).map(drop)
     }
 
-    fn guarded<T>(&self, work: impl FnOnce() -> sled::Result<T>) -> Result<T, StoreError> {
-        match catch_unwind(AssertUnwindSafe(work)) {
+    fn guarded<T>(
+        &self,
+        work: impl FnOnce(&sled::Tree) -> sled::Result<T>,
+    ) -> Result<T, StoreError> {
+        let Some(db) = &self.db else {
+            return Err(StoreError::Closed);
+        };
+        match catch_unwind(AssertUnwindSafe(|| work(db))) {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(source)) => Err(StoreError::Database {
                 path: self.dir.clone(),
@@ -131,6 +138,18 @@ impl Database {
                 path: self.dir.clone(),
                 message: panic_text(panic),
             }),
+        }
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let db = self.db.take();
+        // sled flushes its file as it closes, and panics where that fails: after a failure of the
+        // disk that is known already, the commit having failed.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(db))) {
+            let reason = panic_text(panic);
+            tracing::debug!(dir = %self.dir.display(), reason, "the database was given up");
         }
     }
 }

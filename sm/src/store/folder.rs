@@ -17,7 +17,7 @@ pub struct FolderStore {
     dir: PathBuf,
     fabric: StoreFabric,
     disk: Disk,
-    /// `None` where the folder is absent and cannot be made.
+    /// `None` where the folder is absent and cannot be made, and where the open store has it.
     lock: Option<Arc<Lock>>,
     back_end: BackEnd,
 }
@@ -51,7 +51,10 @@ impl FolderStore {
     pub fn open_on(dir: &Path, fabric: StoreFabric, disk: Disk) -> Result<FolderStore, StoreError> {
         let mut lock = None;
         let back_end = match open_database((dir, fabric), &disk, &mut lock) {
-            Ok(store) => BackEnd::Open(Box::new(store)),
+            Ok(store) => {
+                lock = None;
+                BackEnd::Open(Box::new(store))
+            }
             Err(reason) if is_of_disk(&reason) => {
                 let (read, report) = read((dir, fabric), &disk)?;
                 BackEnd::Unopened(Box::new(Unopened {
@@ -87,8 +90,8 @@ fn open_database(
     lock: &mut Option<Arc<Lock>>,
 ) -> Result<SledStore, StoreError> {
     let held = match lock {
-        Some(held) => held,
-        None => {
+        Some(held) if held.is_of(dir) => held,
+        _ => {
             // Where the folder is there it is locked, whether or not anything can be made.
             if let Err(error) = disk.create_dir(dir)
                 && !dir.is_dir()
@@ -163,6 +166,7 @@ impl Store for FolderStore {
         } else {
             tracing::info!(report = %report, "store opened: its folder can be written again");
         }
+        self.lock = None;
         self.back_end = BackEnd::Open(Box::new(store));
         Ok(())
     }

@@ -26,6 +26,8 @@ pub(super) struct Opened {
     pub(super) sums: Sums,
     pub(super) state: Persisted,
     pub(super) report: LoadReport,
+    /// An export has this state.
+    pub(super) is_exported: bool,
 }
 
 /// The state of the store as its other files have it.
@@ -252,8 +254,12 @@ fn open_existing(
     } else {
         Origin::Unclean
     };
+    let is_exported = witness.export.as_ref().is_some_and(|(_, export)| {
+        export.state.claims == checked.state.claims && export.state.records == checked.state.records
+    });
     let opened = Opened {
         database,
+        is_exported,
         report: LoadReport {
             origin,
             generation: checked.sentinel.generation,
@@ -304,6 +310,7 @@ fn create(
     let database = build(disk, layout, &wanted, &sentinel)?;
     Ok(Opened {
         database,
+        is_exported: true,
         report: LoadReport {
             origin,
             generation: sentinel.generation,

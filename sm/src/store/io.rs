@@ -5,6 +5,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -58,10 +59,15 @@ impl fmt::Display for Operation {
 /// Called before each operation; an error takes the operation's place.
 pub type IoFault = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync>;
 
+/// Returns how many of the bytes of a write reach the disk although the write fails.
+pub type TornLength = fn(usize) -> usize;
+
 /// The file system, with a place to put a fault into.
 #[derive(Clone, Default)]
 pub struct Disk {
     fault: Option<IoFault>,
+    /// `None`: a write that fails writes nothing.
+    torn: Option<TornLength>,
 }
 
 impl fmt::Debug for Disk {
@@ -80,7 +86,19 @@ impl Disk {
 
     /// The real file system, where `fault` may fail an operation before it happens.
     pub fn with_fault(fault: IoFault) -> Disk {
-        Disk { fault: Some(fault) }
+        Disk {
+            fault: Some(fault),
+            torn: None,
+        }
+    }
+
+    /// The same, where a write at the end of a file that fails has written `torn` of its bytes.
+    #[must_use]
+    pub fn tearing(self, torn: TornLength) -> Disk {
+        Disk {
+            torn: Some(torn),
+            ..self
+        }
     }
 
     /// Runs `work` as `operation` on `path`, and names both when it fails.
@@ -97,6 +115,22 @@ impl Disk {
                 path: path.to_owned(),
                 source,
             })
+    }
+
+    /// Writes `bytes` to an open file as `operation` on `path`.
+    pub(super) fn write_to(
+        &self,
+        operation: Operation,
+        path: &Path,
+        file: &mut File,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        self.check(operation, path).inspect_err(|_| {
+            let torn = self.torn.map_or(0, |torn| torn(bytes.len()));
+            // The operation fails in any case.
+            let _ = file.write_all(&bytes[..torn]);
+        })?;
+        file.write_all(bytes)
     }
 
     fn check(&self, operation: Operation, path: &Path) -> io::Result<()> {
@@ -179,15 +213,20 @@ impl Disk {
     /// Writes `bytes` behind the first `end` bytes of a file, durably. An error leaves those as
     /// they were, and perhaps some of `bytes` behind them.
     pub(super) fn append(&self, path: &Path, end: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        self.run(Operation::Append, path, || {
+        let append = || {
             let mut file = OpenOptions::new().append(true).open(path)?;
             let held = file.metadata()?.len();
             if held != end {
                 let text = format!("it has {held} bytes where {end} were written");
                 return Err(io::Error::new(ErrorKind::InvalidData, text));
             }
-            file.write_all(bytes)?;
+            self.write_to(Operation::Append, path, &mut file, bytes)?;
             file.sync_data()
+        };
+        append().map_err(|source| StoreError::Io {
+            operation: Operation::Append,
+            path: path.to_owned(),
+            source,
         })
     }
 
@@ -265,6 +304,14 @@ impl Drop for PreparedFile {
             let _ = fs::remove_file(&self.temporary);
         }
     }
+}
+
+/// Whether `path` still names this open file: a folder may be replaced, or another file system be
+/// mounted over it, and what is written to the file then is lost.
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |about: fs::Metadata| (about.dev(), about.ino());
+    let open = file.metadata().map(identity).ok();
+    open.is_some() && open == fs::metadata(path).map(identity).ok()
 }
 
 fn temporary_name(path: &Path) -> PathBuf {

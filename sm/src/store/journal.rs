@@ -13,10 +13,10 @@
 //! Reading ends at the first entry that is not whole: a process may die while it writes.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::io::{Disk, Operation};
+use super::io::{self as store_io, Disk, Operation};
 use super::{Checksum, Namespace, StoreError};
 
 /// The file that is written is changed when it is as long as this and the other one is empty.
@@ -143,6 +143,8 @@ struct Half {
     bytes: u64,
     /// The number of its last entry; 0: none.
     last: u64,
+    /// A part of an entry may follow the whole ones: it is cut off before the next write.
+    is_torn: bool,
 }
 
 /// The journal of a state directory, whose lock the store holds.
@@ -151,6 +153,10 @@ pub struct Journal {
     disk: Disk,
     halves: [Half; 2],
     current: usize,
+    /// The number up to which the database has all entries.
+    covered: u64,
+    /// The folder is not the one that was written to; the number of the last entry in that.
+    replaced: Option<u64>,
 }
 
 impl Journal {
@@ -184,6 +190,7 @@ impl Journal {
                 file: None,
                 bytes: whole,
                 last,
+                is_torn: false,
             })
         };
         let halves = [half("journal.0")?, half("journal.1")?];
@@ -193,6 +200,8 @@ impl Journal {
             disk,
             halves,
             current,
+            covered: 0,
+            replaced: None,
         };
         Ok((journal, entries))
     }
@@ -201,8 +210,13 @@ impl Journal {
     /// returns.
     ///
     /// # Errors
-    /// The file system's, or that the journal is full. The journal ends where it did before.
+    /// The file system's, that the journal is full, or that its folder was replaced and the
+    /// database has not all earlier entries yet. The journal ends where it did before.
     pub fn append(&mut self, entries: &[u8], last: u64) -> Result<(), StoreError> {
+        if self.replaced.is_none() && self.halves.iter().any(Half::is_elsewhere) {
+            self.replaced = self.halves.iter().map(|half| half.last).max();
+        }
+        self.adopt()?;
         let other = 1 - self.current;
         if self.halves[self.current].bytes >= FILE_SOFT && self.halves[other].bytes == 0 {
             self.current = other;
@@ -210,26 +224,59 @@ impl Journal {
         let half = &mut self.halves[self.current];
         let (path, whole) = (half.path.clone(), half.bytes);
         let bytes = whole + entries.len() as u64;
-        let file = half.open(&self.disk)?;
-        let written = self.disk.run(Operation::Write, &path, || {
-            if bytes > FILE_MAX {
-                return Err(io::ErrorKind::FileTooLarge.into());
-            }
-            file.write_all(entries)
-        });
         let disk = &self.disk;
+        let is_torn = half.is_torn;
+        let file = half.open(disk)?;
+        if is_torn {
+            disk.run(Operation::Write, &path, || cut(file, whole))?;
+        }
+        let in_file = |source| StoreError::Io {
+            operation: Operation::Write,
+            path: path.clone(),
+            source,
+        };
+        if bytes > FILE_MAX {
+            return Err(in_file(io::ErrorKind::FileTooLarge.into()));
+        }
+        let written = disk.write_to(Operation::Write, &path, file, entries);
+        let written = written.map_err(in_file);
         let written = written.and_then(|()| disk.run(Operation::Sync, &path, || file.sync_data()));
-        match written {
+        half.is_torn = match written {
             Ok(()) => {
                 (half.bytes, half.last) = (bytes, last);
-                Ok(())
+                false
             }
-            Err(error) => {
-                // Should this fail too, the next start stops reading where the entry is not whole.
-                let _ = cut(file, whole);
-                Err(error)
-            }
+            // Until it is cut off, a start stops reading where the entry is not whole.
+            Err(_) => disk
+                .run(Operation::Write, &path, || cut(file, whole))
+                .is_err(),
+        };
+        written
+    }
+
+    /// Begins anew in a folder that took the place of the one before. What its files hold is not
+    /// of this journal, or the database has it.
+    ///
+    /// # Errors
+    /// The database has not all entries that were in the folder before; the file system's.
+    fn adopt(&mut self) -> Result<(), StoreError> {
+        let Some(last) = self.replaced else {
+            return Ok(());
+        };
+        if last > self.covered {
+            let text = "its folder was replaced, and the store has not all earlier entries yet";
+            return Err(StoreError::Io {
+                operation: Operation::Append,
+                path: self.halves[self.current].path.clone(),
+                source: io::Error::other(text),
+            });
         }
+        for half in &mut self.halves {
+            (half.file, half.bytes, half.last, half.is_torn) = (None, 0, 0, false);
+            half.open(&self.disk)?;
+        }
+        self.replaced = None;
+        Ok(())
     }
 
     /// The database has everything up to entry `number`: files without a later entry are emptied.
@@ -238,12 +285,14 @@ impl Journal {
     /// The file system's; the entries are still there then, and change nothing when they are read
     /// again.
     pub fn covered(&mut self, number: u64) -> Result<(), StoreError> {
+        self.covered = number;
+        self.adopt()?;
         for half in &mut self.halves {
             if half.bytes > 0 && half.last <= number {
                 let path = half.path.clone();
                 let file = half.open(&self.disk)?;
                 self.disk.run(Operation::Write, &path, || cut(file, 0))?;
-                (half.bytes, half.last) = (0, 0);
+                (half.bytes, half.last, half.is_torn) = (0, 0, false);
             }
         }
         Ok(())
@@ -251,6 +300,17 @@ impl Journal {
 }
 
 impl Half {
+    /// Whether the file with its entries is no longer in the folder.
+    fn is_elsewhere(&self) -> bool {
+        match &self.file {
+            Some(file) => !store_io::is_at(file, &self.path),
+            None if self.bytes > 0 => {
+                std::fs::metadata(&self.path).map_or(true, |about| about.len() < self.bytes)
+            }
+            None => false,
+        }
+    }
+
     /// The file, without what is not whole at its end; durable in its folder.
     fn open(&mut self, disk: &Disk) -> Result<&mut File, StoreError> {
         let file = match self.file.take() {

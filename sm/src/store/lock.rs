@@ -1,9 +1,9 @@
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use super::StoreError;
-use super::io::{Disk, Operation};
+use super::io::{self, Disk, Operation};
 
 /// Holds a state directory for this process.
 ///
@@ -13,7 +13,7 @@ use super::io::{Disk, Operation};
 /// clean up.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _dir: File,
+    dir: File,
     /// `None` where the directory cannot be written and has no such file.
     _file: Option<File>,
 }
@@ -38,7 +38,7 @@ impl Lock {
         }
         let Some(mut file) = open(&path) else {
             return Ok(Lock {
-                _dir: folder,
+                dir: folder,
                 _file: None,
             });
         };
@@ -50,9 +50,14 @@ impl Lock {
         let _ = file.set_len(0);
         let _ = writeln!(file, "{}", std::process::id());
         Ok(Lock {
-            _dir: folder,
+            dir: folder,
             _file: Some(file),
         })
+    }
+
+    /// Whether it is `dir` that this locks: another folder may have taken its place.
+    pub(super) fn is_of(&self, dir: &Path) -> bool {
+        io::is_at(&self.dir, dir)
     }
 }
 
@@ -64,7 +69,7 @@ fn open(path: &Path) -> Option<File> {
 }
 
 /// Returns whether the lock was free.
-fn try_lock(file: &File) -> io::Result<bool> {
+fn try_lock(file: &File) -> std::io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),

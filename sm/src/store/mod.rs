@@ -25,6 +25,8 @@ mod error;
 pub mod etcd;
 mod export;
 mod fabric;
+#[cfg(test)]
+mod fault_tests;
 mod folder;
 mod guard;
 pub mod io;

@@ -35,6 +35,9 @@ pub struct SledStore {
     database: Option<Database>,
     /// The state after the last successful commit.
     sentinel: Sentinel,
+    /// The last generation that a commit was tried with: the next one is another, or a database
+    /// that lost its last flush could hold a failed commit under the number of a successful one.
+    attempted: u64,
     sums: Sums,
     state: Persisted,
     report: LoadReport,
@@ -44,7 +47,8 @@ pub struct SledStore {
     /// `db.unfinished` is there.
     is_announced: bool,
     closed: bool,
-    _lock: Arc<Lock>,
+    fabric: StoreFabric,
+    lock: Arc<Lock>,
 }
 
 /// A database to write to, and the changes that it needs before those of a commit: some after a
@@ -95,6 +99,7 @@ impl SledStore {
             layout,
             database: Some(opened.database),
             sentinel: opened.sentinel,
+            attempted: opened.sentinel.generation,
             sums: opened.sums,
             state: opened.state,
             report: opened.report,
@@ -102,11 +107,32 @@ impl SledStore {
             unpublished: Unpublished::default(),
             is_announced: false,
             closed: false,
-            _lock: lock,
+            fabric,
+            lock,
         };
         // From here on a stop without `close` is an unclean one.
         store.publish_sidecar(false)?;
+        if !opened.is_exported {
+            // A process that failed to write it was killed, or the file is damaged.
+            store.unpublished.export = true;
+            if let Err(error) = store.publish_export() {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(error, "the store's text copy waits for the next commit");
+            }
+        }
         Ok(store)
+    }
+
+    /// Writes the export anew, with the committed state.
+    fn publish_export(&mut self) -> Result<(), StoreError> {
+        let files = (&self.disk, &self.layout);
+        let changes = ChangeSet::new();
+        let export = self
+            .exporter
+            .prepare(files, &self.state, &changes, &self.sentinel)?;
+        self.exporter.publish(files, export)?;
+        self.unpublished.export = false;
+        Ok(())
     }
 
     fn publish_sidecar(&mut self, clean: bool) -> Result<(), StoreError> {
@@ -210,6 +236,15 @@ impl SledStore {
     /// the failed batch may be in it, in part or as a whole.
     fn reopen(&mut self) -> Result<Writable, StoreError> {
         let wanted = codec::encode_all(&self.state);
+        let marker = self.disk.read(&self.layout.unfinished())?;
+        // An empty marker is of a database that was not built to its end.
+        let is_partial = marker.as_ref().is_some_and(Vec::is_empty);
+        self.is_announced = marker.is_some();
+        if is_partial || self.disk.list(&self.path)?.is_empty() {
+            let database = guard::build(&self.disk, &self.layout, &wanted, &self.sentinel)?;
+            self.is_announced = false;
+            return Ok((database, Vec::new()));
+        }
         match Database::open(&self.path) {
             Ok((database, found)) => {
                 let changes = guard::difference(&found, &wanted, &self.sentinel);
@@ -220,9 +255,30 @@ impl SledStore {
                 let path = self.layout.quarantine(&self.disk)?;
                 tracing::warn!(path = %path.display(), reason, "database quarantined, written anew");
                 let database = guard::build(&self.disk, &self.layout, &wanted, &self.sentinel)?;
+                self.is_announced = false;
                 Ok((database, Vec::new()))
             }
         }
+    }
+
+    /// Takes the place of the folder that is there now, where that is another one than before.
+    fn follow_folder(&mut self) -> Result<(), StoreError> {
+        let dir = self.layout.dir();
+        if self.lock.is_of(dir) {
+            return Ok(());
+        }
+        let lock = Lock::take(&self.disk, dir)?;
+        fabric::claim(&self.disk, &self.layout, self.fabric)?;
+        tracing::info!(dir = %dir.display(), "the state folder is another one, and is written anew");
+        self.lock = Arc::new(lock);
+        // What it holds is not of this process.
+        self.database = None;
+        self.exporter = StoreExporter::default();
+        self.unpublished = Unpublished {
+            sidecar: true,
+            export: true,
+        };
+        Ok(())
     }
 }
 
@@ -264,6 +320,7 @@ impl Store for SledStore {
         if self.closed {
             return Err(StoreError::Closed);
         }
+        self.follow_folder()?;
         let (count, after) = self.difference(changes);
         let plan_generation = changes
             .plan_generation
@@ -272,7 +329,11 @@ impl Store for SledStore {
         if !changed && self.unpublished == Unpublished::default() {
             return Ok(());
         }
-        let generation = self.sentinel.generation + u64::from(changed);
+        self.attempted += u64::from(changed);
+        let generation = match changed {
+            true => self.attempted,
+            false => self.sentinel.generation,
+        };
         let sentinel = Sentinel {
             generation,
             plan_generation,
@@ -295,7 +356,7 @@ impl Store for SledStore {
         let sidecar = self
             .disk
             .prepare(&self.layout.sidecar(), &sidecar.to_bytes())?;
-        if changed {
+        if changed || self.database.is_none() {
             let sums = std::mem::take(&mut self.sums);
             let written = self.write((count, differing(&sums, changes)), &sentinel, export);
             self.sums = sums;

@@ -406,7 +406,8 @@ fn run(page: &Page) -> (String, Result<(), String>) {
     (counts, outcome)
 }
 
-/// Each promise of `docs/guarantees.md` names tests of this program, as `file::name`.
+/// Each promise of `docs/guarantees.md` names tests of this program, as `file::name`, or of rsm's
+/// library, as `rsm::module::name`.
 #[test]
 fn guarantees_name_the_tests_that_hold_them() {
     let root = binaries::workspace();
@@ -419,11 +420,15 @@ fn guarantees_name_the_tests_that_hold_them() {
             .split('`')
             .skip(1)
             .step_by(2)
-            .filter_map(|code| code.split_once("::"))
+            .filter_map(|code| code.rsplit_once("::"))
             .collect();
         assert!(!named.is_empty(), "without a test: {promise}");
         for (file, name) in named {
-            let path = root.join(format!("tests/tests/system/{file}.rs"));
+            let path = match file.strip_prefix("rsm::") {
+                Some(module) => format!("sm/src/{}.rs", module.replace("::", "/")),
+                None => format!("tests/tests/system/{file}.rs"),
+            };
+            let path = root.join(path);
             let text = fs::read_to_string(&path).unwrap_or_default();
             // Its last attribute is right above it.
             assert!(

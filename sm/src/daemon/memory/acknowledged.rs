@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};
@@ -32,6 +32,9 @@ const COVERED: &[u8] = b"covered";
 /// Bytes that may wait to be written: the requests of a whole subnet's hosts in one second. Beyond
 /// it answers do not wait.
 const MAX_WAITING: usize = 16 << 20;
+
+/// Time between two attempts on a disk that fails.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// The number of the last entry that the database has.
 pub(super) fn covered(persisted: &Persisted) -> u64 {
@@ -90,6 +93,32 @@ fn change(state: &Persisted, row: &RowChange) -> ChangeSet {
     changes
 }
 
+/// Work for the journal's thread.
+struct Work {
+    /// Encoded entries.
+    entries: Vec<u8>,
+    /// The number of the last one.
+    last: u64,
+    /// The number of the last entry that the database has.
+    covered: u64,
+    /// The last attempt failed: one without entries shows whether the disk is back.
+    is_repeated: bool,
+}
+
+impl Work {
+    /// Drops what the database has, and writes the entries. `dropped`: the number up to which that
+    /// was done before.
+    fn on(&self, journal: &mut journal::Journal, dropped: u64) -> Result<(), StoreError> {
+        if self.covered > dropped {
+            journal.covered(self.covered)?;
+        }
+        match self.entries.is_empty() && !self.is_repeated {
+            true => Ok(()),
+            false => journal.append(&self.entries, self.last),
+        }
+    }
+}
+
 /// The journal, shared by the SA and the thread of the store.
 pub(super) struct Acknowledged {
     clock: Clock,
@@ -108,15 +137,27 @@ struct State {
     last: u64,
     /// The number of the last entry that the database has.
     covered: u64,
-    /// The journal lacks entries that failed: it takes no others until the database has these.
-    broken: bool,
+    /// The last attempt on the disk failed. `waiting` is written with the next one, so that the
+    /// journal lacks none of the entries between two that it has.
+    is_failing: bool,
+    /// More than [`MAX_WAITING`] bytes waited, and were given up: the journal takes no entries until
+    /// the database has these.
+    is_broken: bool,
     closing: bool,
 }
 
 impl State {
-    /// Whether the database has the entries that the journal could not take.
+    /// Whether the database has the entries that were given up.
     fn is_mended(&self) -> bool {
-        self.broken && self.covered >= self.last
+        self.is_broken && self.covered >= self.last
+    }
+
+    /// Gives up the entries that wait, where they are too many.
+    fn bound(&mut self) {
+        if self.waiting.len() > MAX_WAITING {
+            self.is_broken = true;
+            self.waiting = Vec::new();
+        }
     }
 }
 
@@ -170,66 +211,81 @@ impl Acknowledged {
 
     fn write_all(&self, mut journal: journal::Journal, findings: &DaemonFindings) {
         let mut dropped = 0;
-        while let Some((entries, last)) = self.wait(dropped) {
-            if !entries.is_empty() {
-                self.write(&mut journal, &entries, last, findings);
-            }
-            let covered = self.state.lock().covered;
-            if covered > dropped {
-                dropped = covered;
-                if let Err(error) = journal.covered(covered) {
-                    findings.fail(Part::Journal, unwritten(&error));
+        while let Some(work) = self.wait(dropped) {
+            let began = now();
+            match work.on(&mut journal, dropped) {
+                Ok(()) => {
+                    dropped = dropped.max(work.covered);
+                    self.succeeded(&work, now() - began > HELD_AT_MOST, findings);
                 }
+                Err(error) => self.failed(work, &error, findings),
             }
-            let mut state = self.state.lock();
-            if state.is_mended() {
-                state.broken = false;
-                drop(state);
-                findings.clear(Part::Journal);
+            if let Some(wake) = self.wake.get() {
+                wake();
             }
         }
     }
 
-    /// Waits for work. Returns the entries to write and the number of the last one; `None` at the
-    /// end.
-    fn wait(&self, dropped: u64) -> Option<(Vec<u8>, u64)> {
+    /// Waits for work, or while the disk fails until the next attempt is due; `None` at the end.
+    fn wait(&self, dropped: u64) -> Option<Work> {
         let mut state = self.state.lock();
+        let mut is_due = false;
         loop {
-            let due = !state.waiting.is_empty() || state.covered > dropped || state.is_mended();
-            if due {
-                return Some((std::mem::take(&mut state.waiting), state.last));
+            let is_new = !state.waiting.is_empty() || state.covered > dropped || state.is_mended();
+            if is_due || is_new && !state.is_failing {
+                return Some(Work {
+                    entries: std::mem::take(&mut state.waiting),
+                    last: state.last,
+                    covered: state.covered,
+                    is_repeated: state.is_failing,
+                });
             }
             if state.closing {
                 return None;
             }
-            self.bell.wait(&mut state);
+            if state.is_failing {
+                // What comes meanwhile waits as well: each attempt may take long.
+                let until = now() + AGAIN;
+                while !state.closing && !self.bell.wait_until(&mut state, until).timed_out() {}
+                is_due = true;
+            } else {
+                self.bell.wait(&mut state);
+            }
         }
     }
 
-    fn write(
-        &self,
-        journal: &mut journal::Journal,
-        entries: &[u8],
-        last: u64,
-        findings: &DaemonFindings,
-    ) {
-        let began = now();
-        match journal.append(entries, last) {
-            Ok(()) if now() - began > HELD_AT_MOST => findings.fail(Part::Journal, slow()),
-            Ok(()) => findings.clear(Part::Journal),
-            Err(error) => {
-                let mut state = self.state.lock();
-                state.broken = true;
-                state.waiting.clear();
-                drop(state);
-                findings.fail(Part::Journal, unwritten(&error));
-            }
+    /// Notes that the work is on the disk.
+    fn succeeded(&self, work: &Work, is_slow: bool, findings: &DaemonFindings) {
+        let mut state = self.state.lock();
+        let is_mended = state.is_mended();
+        state.is_failing = false;
+        state.is_broken &= !is_mended;
+        let is_broken = state.is_broken;
+        drop(state);
+        self.durable.store(work.last, Ordering::Release);
+        let is_write = !work.entries.is_empty();
+        if is_broken {
+            findings.fail(Part::Journal, overflowed());
+        } else if is_write && is_slow {
+            findings.fail(Part::Journal, slow());
+        } else if is_write || is_mended || work.is_repeated {
+            findings.clear(Part::Journal);
         }
-        // Even after a failed write answers go out: the fabric works without a disk.
-        self.durable.store(last, Ordering::Release);
-        if let Some(wake) = self.wake.get() {
-            wake();
+    }
+
+    /// Keeps the work for the next attempt. Answers go out all the same: the fabric works without a
+    /// disk.
+    fn failed(&self, work: Work, error: &StoreError, findings: &DaemonFindings) {
+        let mut state = self.state.lock();
+        state.is_failing = true;
+        if state.covered < work.last {
+            let later = std::mem::replace(&mut state.waiting, work.entries);
+            state.waiting.extend(later);
+            state.bound();
         }
+        self.durable.store(state.last, Ordering::Release);
+        drop(state);
+        findings.fail(Part::Journal, unwritten(error));
     }
 
     /// The present rows of a registration that a request has changed.
@@ -252,16 +308,19 @@ impl AckJournal for Acknowledged {
             .flat_map(|touched| self.rows(touched, sa))
             .collect();
         let mut state = self.state.lock();
-        if state.broken || state.closing {
-            return None;
-        }
-        if state.waiting.len() > MAX_WAITING {
-            state.broken = true;
+        if state.closing {
             return None;
         }
         state.last += 1;
         let number = state.last;
+        if state.is_broken {
+            return None;
+        }
         journal::encode(number, &rows, &mut state.waiting);
+        state.bound();
+        if state.is_failing || state.is_broken {
+            return None;
+        }
         drop(state);
         self.bell.notify_one();
         Some(number)
@@ -283,6 +342,15 @@ impl AckJournal for Acknowledged {
 )]
 fn now() -> Instant {
     Instant::now()
+}
+
+/// The finding's text about more registrations than wait for the disk.
+fn overflowed() -> String {
+    format!(
+        "more than {} MiB of registrations of hosts waited for the disk, and wait for the store alone: until it has them they \
+         are forgotten when rsm is killed, traffic goes on; give the state folder a faster disk",
+        MAX_WAITING >> 20
+    )
 }
 
 fn unwritten(error: &StoreError) -> String {

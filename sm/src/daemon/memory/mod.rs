@@ -7,6 +7,10 @@ mod acknowledged;
 mod cabling;
 mod capabilities;
 mod drains;
+#[cfg(test)]
+mod fault_seeds;
+#[cfg(test)]
+mod fault_tests;
 mod footprints;
 mod gpu_files;
 mod gpus;

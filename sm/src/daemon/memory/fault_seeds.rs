@@ -1,0 +1,500 @@
+//! The state folder under random failures: what a start reads is what the registrations up to some
+//! number add up to, and that number is not before the last one that was said to be on the disk.
+//!
+//! A seed makes several lives of a manager, each with commits and journal entries on a disk whose
+//! operations fail at random, tear writes, or end for good in the middle, as by SIGKILL. Between two
+//! lives a file may be harmed, or be as old as before its last flushes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rsm_ids::{Guid, Lid, Lmc};
+
+use super::acknowledged::{cover, covered, replay};
+use crate::store::io::{Disk, Operation, TornLength};
+use crate::store::journal::{self, Journal, RowChange};
+use crate::store::{
+    ChangeSet, FolderStore, LidClaim, LoadReport, Namespace, Persisted, Store as _, StoreFabric,
+};
+
+/// Keys of registrations: few, so that later ones replace earlier ones.
+const KEYS: u64 = 6;
+
+/// More records than one batch of the database takes.
+const LARGE: u16 = 1100;
+
+/// How many of the bytes of a failed write reach the disk.
+const TEARS: [TornLength; 4] = [|_| 0, |all| all / 2, |all| all.saturating_sub(1), |all| all];
+
+/// Splitmix64, so that a failing seed can be run again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// How the operations of the disk go.
+struct Faults {
+    random: Random,
+    /// Of a thousand operations so many fail.
+    per_mille: u64,
+    /// So many more operations succeed before the process ends.
+    left: Option<u64>,
+}
+
+impl Faults {
+    fn check(&mut self, operation: Operation) -> io::Result<()> {
+        if matches!(
+            operation,
+            Operation::Read | Operation::List | Operation::Lock
+        ) {
+            return Ok(());
+        }
+        match &mut self.left {
+            Some(0) => return Err(ErrorKind::BrokenPipe.into()),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        if self.random.below(1000) < self.per_mille {
+            let kinds = [
+                ErrorKind::StorageFull,
+                ErrorKind::ReadOnlyFilesystem,
+                ErrorKind::Other,
+            ];
+            return Err(self.random.one_of(&kinds).into());
+        }
+        Ok(())
+    }
+
+    /// The process has ended.
+    fn is_over(&self) -> bool {
+        self.left == Some(0)
+    }
+}
+
+/// A registration with this number: a value for a key, or that the key is gone.
+#[derive(Clone, Copy)]
+struct Registration {
+    key: u64,
+    is_gone: bool,
+}
+
+/// The values by key.
+type Rows = BTreeMap<u64, u64>;
+
+fn table() -> Namespace {
+    Namespace::new("members").unwrap()
+}
+
+fn rows(persisted: &Persisted) -> Rows {
+    let rows = persisted.records.get(&table()).into_iter().flatten();
+    let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
+    rows.map(|(key, value)| (number(key), number(value)))
+        .collect()
+}
+
+/// What is harmed between two lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Harm {
+    None,
+    /// The database: its copies have everything.
+    Database,
+    /// The text copy, or the side file: the database has everything.
+    Witness,
+    /// The journal: commits have everything up to the last one.
+    Journal,
+    /// The database and its text copy.
+    DatabaseAndCopy,
+}
+
+/// A manager's state folder, and what it promised.
+struct World {
+    seed: u64,
+    root: tempfile::TempDir,
+    random: Random,
+    faults: Arc<Mutex<Faults>>,
+    /// Folders so far; the last one is that of the present life.
+    folders: usize,
+    /// The folder as it was at some earlier time of this life and the last.
+    earlier: Vec<PathBuf>,
+    /// The rows at the start of this life, with the number of the last registration in them.
+    base: (u64, Rows),
+    /// Registrations since then.
+    registered: Vec<Registration>,
+    /// The number of the last registration that the journal, or a commit, said to be on the disk.
+    durable: u64,
+    committed: u64,
+}
+
+/// The running part of a life.
+struct Life {
+    store: FolderStore,
+    journal: Journal,
+    owed: ChangeSet,
+    /// Encoded entries that the journal has not taken.
+    waiting: Vec<u8>,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        // Flushes of a disk would take most of the time, and this test is of what is in the files.
+        let memory = Path::new("/dev/shm");
+        let root = match memory.is_dir() {
+            true => tempfile::tempdir_in(memory).unwrap(),
+            false => tempfile::tempdir().unwrap(),
+        };
+        let mut world = World {
+            seed,
+            root,
+            random: Random(seed),
+            faults: Arc::new(Mutex::new(Faults {
+                random: Random(!seed),
+                per_mille: 0,
+                left: None,
+            })),
+            folders: 0,
+            earlier: Vec::new(),
+            base: (0, Rows::new()),
+            registered: Vec::new(),
+            durable: 0,
+            committed: 0,
+        };
+        fs::create_dir(world.dir()).unwrap();
+        let lives = 2 + world.random.below(4);
+        let mut harm = Harm::None;
+        for _ in 0..lives {
+            let mut life = world.open(harm);
+            world.live(&mut life);
+            harm = world.end(life);
+        }
+        drop(world.open(harm));
+        world
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.root.path().join(self.folders.to_string())
+    }
+
+    /// The number of the last registration.
+    fn last(&self) -> u64 {
+        self.base.0 + self.registered.len() as u64
+    }
+
+    /// The rows after registration `number`.
+    fn rows_at(&self, number: u64) -> Rows {
+        let mut rows = self.base.1.clone();
+        let since = (number - self.base.0) as usize;
+        for (number, registration) in (self.base.0 + 1..).zip(&self.registered[..since]) {
+            match registration.is_gone {
+                true => rows.remove(&registration.key),
+                false => rows.insert(registration.key, number),
+            };
+        }
+        rows
+    }
+
+    /// Starts a manager, and compares what it reads with what was promised.
+    fn open(&mut self, harm: Harm) -> Life {
+        if harm != Harm::DatabaseAndCopy && self.random.below(3) == 0 {
+            self.end_while_it_opens();
+        }
+        // Starts on a disk that fails read the text copy, and have tests of their own.
+        *self.faults.lock() = Faults {
+            random: Random(self.random.below(u64::MAX)),
+            per_mille: 0,
+            left: None,
+        };
+        let disk = self.disk();
+        let opened = FolderStore::open_on(&self.dir(), StoreFabric::Hardware, disk.clone());
+        let mut store = opened.unwrap_or_else(|error| panic!("{}: {error}", self.seed));
+        let (mut persisted, report) = store.load().unwrap();
+        let (journal, entries) = Journal::open(&self.dir(), disk).unwrap();
+        let last = entries.last().map_or(0, |entry| entry.number);
+        let committed = covered(&persisted);
+        let owed = replay(&persisted, entries);
+        persisted.apply(&owed);
+        let last = last.max(covered(&persisted));
+        assert!(store.unopened().is_none(), "{:?}", store.unopened());
+        self.compare(harm, last, &rows(&persisted), &report);
+        if last < self.last() {
+            // The same numbers are given once more.
+            self.earlier.clear();
+        }
+        self.base = (last, rows(&persisted));
+        self.registered.clear();
+        // Both the database and its text copy have what was read of them by now.
+        (self.durable, self.committed) = (last, committed);
+        Life {
+            store,
+            journal,
+            owed,
+            waiting: Vec::new(),
+        }
+    }
+
+    fn disk(&mut self) -> Disk {
+        let faults = self.faults.clone();
+        let disk = Disk::with_fault(Arc::new(move |operation, _| faults.lock().check(operation)));
+        disk.tearing(self.random.one_of(&TEARS))
+    }
+
+    /// A start that is killed before it has opened the store.
+    fn end_while_it_opens(&mut self) {
+        *self.faults.lock() = Faults {
+            random: Random(0),
+            per_mille: 0,
+            left: Some(self.random.below(20)),
+        };
+        let disk = self.disk();
+        let opened = FolderStore::open_on(&self.dir(), StoreFabric::Hardware, disk);
+        self.move_on(opened);
+    }
+
+    /// Leaves `running` where it is, as a kill does, and goes on with a copy of the folder.
+    fn move_on(&mut self, running: impl Sized) {
+        let left = self.dir();
+        self.folders += 1;
+        copy(&left, &self.dir());
+        drop(running);
+        fs::remove_dir_all(left).unwrap();
+    }
+
+    fn compare(&self, harm: Harm, last: u64, read: &Rows, report: &LoadReport) {
+        let seed = self.seed;
+        let promised = match harm {
+            Harm::None | Harm::Database | Harm::Witness => self.durable.max(self.committed),
+            Harm::Journal => self.committed,
+            Harm::DatabaseAndCopy => {
+                let kept = self.durable.max(self.committed)..=self.last();
+                let is_whole = kept.contains(&last) && *read == self.rows_at(last);
+                let is_said = report.is_alarming();
+                assert!(is_said || is_whole, "seed {seed}: {report}");
+                return;
+            }
+        };
+        assert!(
+            (promised..=self.last()).contains(&last),
+            "seed {seed}: {promised} was on the disk, and {last} of {} were read: {report}",
+            self.last()
+        );
+        if last < self.base.0 {
+            // The journal lost entries of the last life and of those before.
+            assert_eq!(harm, Harm::Journal, "seed {seed}: {report}");
+            return;
+        }
+        assert_eq!(*read, self.rows_at(last), "seed {seed}: {report}");
+        if harm == Harm::None {
+            assert!(report.quarantined.is_none(), "seed {seed}: {report}");
+        }
+    }
+
+    fn live(&mut self, life: &mut Life) {
+        let steps = 3 + self.random.below(18);
+        let end = self.random.below(2 * steps);
+        for step in 0..steps {
+            if step == end {
+                let left = self.random.below(14);
+                self.faults.lock().left = Some(left);
+            }
+            match self.random.below(20) {
+                0..11 => self.register(life),
+                11..16 => self.commit(life),
+                16..18 => {
+                    let rate = self.random.one_of(&[0, 0, 20, 300, 1000]);
+                    self.faults.lock().per_mille = rate;
+                }
+                18 => self.replace(),
+                _ => self.keep_copy(),
+            }
+            if self.faults.lock().is_over() {
+                return;
+            }
+        }
+    }
+
+    fn register(&mut self, life: &mut Life) {
+        let registration = Registration {
+            key: self.random.below(KEYS),
+            is_gone: self.random.below(4) == 0,
+        };
+        self.registered.push(registration);
+        let (number, key) = (self.last(), registration.key.to_be_bytes());
+        let row = match registration.is_gone {
+            true => {
+                life.owed.remove_record(&table(), &key);
+                let (table, prefix) = (table(), key.to_vec());
+                RowChange::Clear { table, prefix }
+            }
+            false => {
+                let value = number.to_be_bytes().to_vec();
+                life.owed.set_record(&table(), &key, &value).unwrap();
+                let (table, key) = (table(), key.to_vec());
+                RowChange::Set { table, key, value }
+            }
+        };
+        journal::encode(number, &[row], &mut life.waiting);
+        if life.journal.append(&life.waiting, number).is_ok() {
+            life.waiting.clear();
+            self.durable = number;
+        }
+    }
+
+    fn commit(&mut self, life: &mut Life) {
+        let number = self.last();
+        cover(number, &mut life.owed);
+        if self.random.below(30) == 0 {
+            for lid in 1..=LARGE {
+                let claim = LidClaim {
+                    lid: Lid(lid),
+                    lmc: Lmc::ZERO,
+                    last_seen: number,
+                };
+                life.owed.set_claim(Guid(u64::from(lid)), claim).unwrap();
+            }
+        }
+        if life.store.commit(&life.owed).is_ok() {
+            life.owed = ChangeSet::new();
+            self.committed = number;
+            // A failure leaves entries that change nothing.
+            let _ = life.journal.covered(number);
+        }
+    }
+
+    /// Puts a copy of the folder in its place.
+    fn replace(&mut self) {
+        let aside = self
+            .root
+            .path()
+            .join(format!("aside-{}", self.random.below(u64::MAX)));
+        fs::rename(self.dir(), &aside).unwrap();
+        copy(&aside, &self.dir());
+    }
+
+    /// Keeps the folder's present files, for a disk that loses what was flushed since.
+    fn keep_copy(&mut self) {
+        let kept = self
+            .root
+            .path()
+            .join(format!("earlier-{}", self.earlier.len()));
+        let _ = fs::remove_dir_all(&kept);
+        copy(&self.dir(), &kept);
+        self.earlier.push(kept);
+    }
+
+    /// Ends the life, in order or by a kill, and harms a file of what it leaves.
+    fn end(&mut self, mut life: Life) -> Harm {
+        if !self.faults.lock().is_over() && self.random.below(3) == 0 {
+            let _ = life.store.close();
+        }
+        self.move_on(life);
+        let harms = [
+            Harm::None,
+            Harm::None,
+            Harm::None,
+            Harm::Database,
+            Harm::Witness,
+            Harm::Journal,
+            Harm::DatabaseAndCopy,
+        ];
+        let harm = self.random.one_of(&harms);
+        let witness = self
+            .random
+            .one_of(&["export.jsonl", "export.prev.jsonl", "store.meta"]);
+        let journal = self.random.one_of(&["journal.0", "journal.1"]);
+        let harmed: &[&str] = match harm {
+            Harm::None => &[],
+            Harm::Database => &["db/db"],
+            Harm::Witness => &[witness],
+            Harm::Journal => &[journal],
+            Harm::DatabaseAndCopy => &["db/db", "export.jsonl"],
+        };
+        for file in harmed {
+            self.harm(file);
+        }
+        if harm != Harm::None {
+            // What comes is another course of events, whose numbers are given once more.
+            self.earlier.clear();
+        }
+        harm
+    }
+
+    /// Overwrites a part of a file, cuts it off, puts a part of it elsewhere in it, removes it, or
+    /// brings back an earlier state of it.
+    fn harm(&mut self, file: &str) {
+        let path = self.dir().join(file);
+        let Ok(mut bytes) = fs::read(&path) else {
+            return;
+        };
+        let length = bytes.len() as u64;
+        if length == 0 {
+            return;
+        }
+        let at = self.random.below(length) as usize;
+        let end = (at + 1 + self.random.below(4096) as usize).min(bytes.len());
+        match self.random.below(5) {
+            0 => bytes[at..end].fill(self.random.below(256) as u8),
+            1 => bytes.truncate(at),
+            2 => {
+                let to = self.random.below(length - (end - at) as u64 + 1) as usize;
+                bytes.copy_within(at..end, to);
+            }
+            3 => return fs::remove_file(&path).unwrap(),
+            _ => {
+                let earlier = self.earlier.last().map(|kept| kept.join(file));
+                let Some(before) = earlier.and_then(|path| fs::read(path).ok()) else {
+                    return;
+                };
+                bytes = before;
+            }
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+/// The number in the environment variable `RSM_SEEDS`.
+fn asked() -> Option<u64> {
+    std::env::var("RSM_SEEDS").ok()?.parse().ok()
+}
+
+fn run(seeds: std::ops::Range<u64>) {
+    let failed = |&seed: &u64| std::panic::catch_unwind(|| drop(World::new(seed))).is_err();
+    let failed: Vec<u64> = seeds.filter(failed).collect();
+    assert_eq!(failed, [0_u64; 0], "seeds that failed");
+}
+
+#[test]
+fn random_failures_leave_what_was_said_to_be_on_the_disk() {
+    run(0..300);
+}
+
+#[test]
+#[ignore = "runs as many seeds as RSM_SEEDS says, or 20,000"]
+fn random_failures_of_many_seeds() {
+    run(1000..1000 + asked().unwrap_or(20_000));
+}
