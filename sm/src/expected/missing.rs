@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use rsm_ids::{Guid, PortNum};
-use rsm_mad::wire::attr::{NodeType, PortState};
+use rsm_mad::wire::attr::{NodeType, PortPhysicalState, PortState};
 use serde::Serialize;
 
 use super::{Expected, LostAt, LostPort, shown_at};
@@ -59,7 +59,8 @@ pub struct Missing {
     pub moved: Option<u64>,
     /// The redundancy left, for the operator; empty where none was lost.
     pub left: String,
-    /// Where the ends of exchanged cables lead now, for the operator; empty where cables are gone.
+    /// Where the ends of exchanged cables lead now, or which end of missing ones is disabled, for the
+    /// operator; empty where cables are gone.
     pub now: String,
 }
 
@@ -311,8 +312,21 @@ impl Expected {
         Missing {
             kind,
             left,
+            now: self.disabled(fabric, &cables).unwrap_or_default(),
             ..self.described(fabric, key, cables)
         }
+    }
+
+    /// The first disabled end of these cables, for the operator.
+    fn disabled(&self, fabric: &Fabric, cables: &[(PortKey, PortKey)]) -> Option<String> {
+        let mut ends = cables.iter().flat_map(|&(near, far)| [near, far]);
+        let is_disabled = |&end: &PortKey| {
+            let at = fabric.find_port(end);
+            let info = at.and_then(|at| fabric.port(at).info.as_ref());
+            info.is_some_and(|info| info.port_physical_state() == PortPhysicalState::Disabled)
+        };
+        let end = ends.find(is_disabled)?;
+        Some(format!("{} is disabled", self.port_name(fabric, end)))
     }
 
     /// The fields common to nodes and cables.
@@ -469,6 +483,12 @@ impl Missing {
         costs.extend(self.moved.map(|ways| format!("{ways} routes were moved")));
         if !costs.is_empty() {
             text.push_str(&format!(": {}", costs.join("; ")));
+        }
+        if self.kind != MissingKind::Exchanged && !self.now.is_empty() {
+            text.push_str(&format!(
+                "; {}: enable it (ibportstate), unless an operator disabled it",
+                self.now
+            ));
         }
         let named = match self.key.port {
             PortNum::ZERO => self.key.node.to_string(),
