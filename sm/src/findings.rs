@@ -69,6 +69,8 @@ pub enum FindingKind {
     MKeyMismatch,
     /// Ports do not hold the M_Key of their own that they are to have.
     MKeyBehind,
+    /// A node does not hold what this manager has written to it.
+    ForeignWrite,
     /// There are more ports than unicast LIDs.
     LidSpaceExhausted,
     /// Two ports held the same LID; one was given another.
@@ -212,6 +214,7 @@ finding_codes! {
             FindingKind::SmpLoss => "smp-loss",
             FindingKind::MKeyMismatch => "m-key-mismatch",
             FindingKind::MKeyBehind => "m-key-behind",
+            FindingKind::ForeignWrite => "foreign-write",
             FindingKind::LidSpaceExhausted => "lid-space-exhausted",
             FindingKind::LidConflict => "lid-conflict",
             FindingKind::LmcNotApplied => "lmc-not-applied",

@@ -28,6 +28,7 @@ mod events;
 mod expecting;
 mod first_sweep;
 mod following;
+mod foreign_writes;
 pub mod found;
 mod hardware;
 mod health;
@@ -80,6 +81,7 @@ pub use self::event::{Command, Effect, EpochEvent, EpochRequest, Event};
 use self::first_sweep::{FirstSweep, Told};
 use self::following::Follower;
 pub use self::following::Following;
+use self::foreign_writes::ForeignWrites;
 use self::found::Found;
 use self::hardware::{Hardware, HeldMulticast};
 use self::m_keys::AnnouncedRotation;
@@ -228,6 +230,7 @@ pub struct Core {
     /// [`Health::last_release`] as it was last stored.
     health_stored: Option<Time>,
     slow_links: SlowLinks,
+    foreign_writes: ForeignWrites,
     /// Links that routes avoid; each by one of its ends, or both.
     damped: Arc<BTreeSet<PortKey>>,
     /// Parts that routes go around as far as all ports stay reachable.
@@ -356,6 +359,7 @@ impl Core {
             health_stored: health.last_release(),
             health,
             slow_links: SlowLinks::default(),
+            foreign_writes: ForeignWrites::default(),
             damped: Arc::default(),
             avoid,
             drain_trial: None,

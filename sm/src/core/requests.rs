@@ -95,8 +95,10 @@ impl Core {
     fn get(&self, ask: Ask) -> Request<Context> {
         let routes = routes(ask.lid, ask.path, ask.alternate);
         let rounds = match ask.query {
-            // Nothing waits for capabilities: a lost answer is asked for again by a later sweep.
+            // Nothing waits for capabilities, nor for what is read back: a later sweep asks again
+            // for a lost answer.
             Query::Capabilities(_) => 1,
+            query if self.is_sample(query) => 1,
             _ => LOSSY_ROUNDS,
         };
         Request {
@@ -110,6 +112,10 @@ impl Core {
                 Context::Sweep(ask.query),
             )
         }
+    }
+
+    fn is_sample(&self, query: Query) -> bool {
+        matches!(&self.stage, Stage::Sweeping(sweep) if sweep.is_sample(query))
     }
 
     fn set(&self, order: &Order) -> Request<Context> {

@@ -166,6 +166,7 @@ impl Snapshot {
         let place = core.own_place();
         findings.extend(core.first_sweep.finding(&core.client.stats(), &place));
         findings.extend(core.findings_of_mismatches());
+        findings.extend(core.findings_of_foreign_writes());
         if let Role::Standby { master } = &core.role {
             let text = format!(
                 "{} ({}, priority {}) is master; this one stands by and sets nothing",

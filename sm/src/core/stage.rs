@@ -16,6 +16,7 @@ use super::{Core, Mode, Pass};
 use crate::fabric::{Delta, Fabric};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::push::Push;
+use crate::sweep::read_back::Samples;
 use crate::sweep::{Sweep, SweepScope};
 
 /// One in this many repairs in a row waits for silent nodes to the end. The others go on without
@@ -158,6 +159,10 @@ impl Core {
             .use_m_keys(&ports.m_keys, ports.m_key_protect);
         self.inventory.expected.clone_from(&self.expected);
         self.inventory.use_names(&self.config.names);
+        let samples = match next {
+            Next::Lightly => self.next_samples(now),
+            _ => Samples::default(),
+        };
         let inventory = &mut self.inventory;
         let sweep = match next {
             Next::Plan => {
@@ -192,6 +197,7 @@ impl Core {
             },
             Next::Lightly => {
                 let mut sweep = Sweep::start(SweepScope::Light, inventory);
+                sweep.read_back(samples);
                 let silent = self.election.silent.ports();
                 silent.for_each(|port| sweep.read_again(port));
                 self.ask_silent_managers();
@@ -299,6 +305,7 @@ impl Core {
             return;
         }
         self.decide_tables();
+        self.note_foreign_writes(&mut sweep, now);
         self.plan_by_adaptive_news();
         let was_in_doubt = self.settle_readings();
         let damped = self.kept_out();

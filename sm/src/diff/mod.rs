@@ -15,7 +15,7 @@ mod vports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{ArInfo, NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
 use rsm_routing::tables::{Lft, Tables};
 
@@ -273,6 +273,19 @@ impl Comparison<'_> {
         self.compare_extended_ports(scope, &mut changes);
         self.compare_rate_limits(scope, &mut changes);
         changes
+    }
+
+    /// The fields of a port that were as planned `before`, and differ now.
+    pub fn diverged(&self, node: Guid, port: PortNum, before: &PortInfo) -> FieldMask {
+        let at = self.fabric.find_port(PortKey::new(node, port));
+        let wanted = at.and_then(|at| Some((at, wanted(self.fabric, self.plan, at)?)));
+        let Some((at, wanted)) = wanted else {
+            return FieldMask::default();
+        };
+        let kind = DeviceKind::of(&self.fabric.node(at.node).info, port);
+        let ignored = self.not_kept.of(kind);
+        let now = wanted.settings.differing(wanted.info, ignored);
+        now.without(wanted.settings.differing(before, ignored))
     }
 
     /// The changes of the tables and SwitchInfo of a switch; `None` for one that the plan leaves

@@ -1,6 +1,6 @@
 //! Answers to all Gets but NodeInfo.
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{
     ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, CapabilityMask, ExtendedPortInfo,
     GeneralInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription, PKeyTable,
@@ -11,7 +11,8 @@ use rsm_mad::wire::header::Status;
 use super::fault::Fault;
 use super::inventory::{Inventory, InventoryNode, InventoryPort, InventorySwitch, PortKey};
 use super::lft_image::LFT_BLOCK;
-use super::mft_image::{self, Extent, MftBlock};
+use super::mft_image::{self, MftBlock};
+use super::read_back::multicast_top;
 use super::{MISSES_TOLERATED, Query, Sweep, SweepScope, reset, succession};
 use crate::habits::{DeviceHabit, DeviceKind};
 
@@ -22,6 +23,9 @@ impl Sweep {
         query: Query,
         status: Option<Status>,
     ) {
+        if self.misses_sample(query) {
+            return;
+        }
         if let Query::Sm(key) = query {
             if status.is_none() {
                 inventory.get_ignored(key);
@@ -147,18 +151,27 @@ impl Sweep {
                 let block = usize::from(block);
                 let known = inventory.node(guid).and_then(|node| node.switch.as_ref());
                 // A block that is as it was counts as no change of the switch.
-                let is_held = known.is_some_and(|known| known.lft.holds(block, entries.ports()));
+                let is_sample = self.is_sample(query);
+                let is_held = known.is_some_and(|known| {
+                    let top = known.info.linear_fdb_top();
+                    known.lft.holds(block, entries.ports())
+                        || is_sample && known.lft.agrees(block, entries.ports(), top)
+                });
                 if !is_held && let Some(switch) = inventory.switch_mut(guid) {
                     self.changed = true;
                     self.stale |= switch.lft.is_known(block);
                     switch.lft.read(block, entries);
+                    self.on_other_block(inventory, query);
                 }
             }
             Query::Multicast(guid, at) => {
-                if let Some(switch) = inventory.switch_mut(guid) {
-                    let masks = MulticastForwardingTable::from_data(data).masks();
-                    self.changed |= !switch.mft.holds(at, &masks);
+                let masks = MulticastForwardingTable::from_data(data).masks();
+                let known = inventory.node(guid).and_then(|node| node.switch.as_ref());
+                let is_held = known.is_some_and(|known| known.mft.holds(at, &masks));
+                if !is_held && let Some(switch) = inventory.switch_mut(guid) {
+                    self.changed = true;
                     switch.mft.store(at, &masks);
+                    self.on_other_block(inventory, query);
                 }
             }
             Query::Managed(key) => self.on_managed(inventory, key, data),
@@ -241,6 +254,11 @@ impl Sweep {
             self.on_reset(inventory, guid);
         } else if first {
             self.ask_enforced(inventory, guid);
+        } else {
+            self.ask_samples(inventory, guid);
+        }
+        if let Some(known) = known {
+            self.on_other_switch_info(inventory, guid, &known, info);
         }
         let Some(node) = inventory.node(guid) else {
             return;
@@ -297,11 +315,19 @@ impl Sweep {
     }
 
     fn on_port(&mut self, inventory: &mut Inventory, key: PortKey, info: &PortInfo) {
-        let Some(record) = inventory.port_mut(key) else {
+        let Some(record) = inventory.port(key) else {
             return;
         };
-        let before = record.state();
-        let known = record.answered(key.port, info);
+        let (before, known) = (record.state(), record.info);
+        // An answer that shows nothing new counts as no change of the node.
+        if known != Some(InventoryPort::shown(key.port, info))
+            && let Some(record) = inventory.port_mut(key)
+        {
+            record.answered(key.port, info);
+        }
+        if let Some(known) = &known {
+            self.on_other_port(inventory, key, known);
+        }
         inventory.doubts.on_read(key);
         self.check_port_states(inventory, key, before, info.port_state());
         self.see_extended_port(inventory, key, before);
@@ -310,7 +336,13 @@ impl Sweep {
         let Some(record) = inventory.port(key) else {
             return;
         };
-        self.changed |= record.info != known;
+        self.changed |= match (&record.info, &known) {
+            // Devices count errors by themselves, which is no change worth a comparison.
+            (Some(now), Some(known)) if self.is_sample(Query::Port(key)) => {
+                without_counts(now) != without_counts(known)
+            }
+            (now, known) => now != known,
+        };
         if key.port == PortNum::ZERO && reset::forgot_lid(known.as_ref(), info) {
             self.on_reset(inventory, key.node);
         }
@@ -390,6 +422,18 @@ impl Sweep {
     }
 }
 
+/// PortInfo without what a device counts and measures by itself.
+fn without_counts(info: &PortInfo) -> PortInfo {
+    let mut info = *info;
+    info.set_m_key_violations(0)
+        .set_p_key_violations(0)
+        .set_q_key_violations(0)
+        .set_diag_code(0)
+        .set_max_credit_hint(0)
+        .set_link_round_trip_latency(0);
+    info
+}
+
 /// Learns that a kind of device refuses PortInfo with the bit for extended speeds: a port refused
 /// it and then answered without the bit.
 fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
@@ -409,17 +453,7 @@ fn multicast_blocks(
     switch: &InventorySwitch,
     audit: bool,
 ) -> Vec<MftBlock> {
-    let last = switch
-        .info
-        .multicast_fdb_cap()
-        .checked_sub(1)
-        .map(|last| Lid(Lid::MULTICAST_FIRST.0.saturating_add(last)));
-    let top = match mft_image::extent(&switch.info) {
-        Extent::Nothing => None,
-        Extent::UpTo(top) => Some(top),
-        Extent::Everything => inventory.multicast_top,
-    };
-    let Some(top) = top.zip(last).map(|(top, last)| top.min(last)) else {
+    let Some(top) = multicast_top(inventory, switch) else {
         return Vec::new();
     };
     mft_image::blocks_up_to(top, mft_image::positions(node.info.num_ports()))

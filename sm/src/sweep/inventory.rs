@@ -113,19 +113,25 @@ pub struct InventoryPort {
 }
 
 impl InventoryPort {
-    /// Records the PortInfo of port `number`. Returns the one before.
+    /// Records the PortInfo of port `number`, as [`InventoryPort::shown`] has it. Returns the one
+    /// before.
+    pub fn answered(&mut self, number: PortNum, info: &PortInfo) -> Option<PortInfo> {
+        self.info.replace(InventoryPort::shown(number, info))
+    }
+
+    /// The part that counts of the PortInfo of port `number`.
     ///
     /// It drops LocalPortNum, which shows the port that the Get came in by. A base port 0 has no
     /// link that could be down, and may show no state: it is Active as long as the switch answers
     /// (IBA 18.2.4.1).
-    pub fn answered(&mut self, number: PortNum, info: &PortInfo) -> Option<PortInfo> {
+    pub fn shown(number: PortNum, info: &PortInfo) -> PortInfo {
         let mut info = *info;
         info.set_local_port_num(PortNum::ZERO);
         if number == PortNum::ZERO && info.port_state() == PortState::NoChange {
             info.set_port_state(PortState::Active)
                 .set_port_physical_state(PortPhysicalState::LinkUp);
         }
-        self.info.replace(info)
+        info
     }
 
     /// Forgets the port's tables after a possible reset.

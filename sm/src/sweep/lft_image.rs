@@ -46,6 +46,14 @@ impl LftImage {
         self.is_known(block) && self.entries.block(block) == entries
     }
 
+    /// Whether block `block` is known, and holds `entries` up to LinearFDBTop `top`. The entries
+    /// above may be anything (IBA 14.2.5.10).
+    pub fn agrees(&self, block: usize, entries: &[u8; LFT_BLOCK], top: Lid) -> bool {
+        let in_use = (top.index() + 1).saturating_sub(block * LFT_BLOCK);
+        let in_use = ..in_use.min(LFT_BLOCK);
+        self.is_known(block) && self.entries.block(block)[in_use] == entries[in_use]
+    }
+
     /// The blocks among the first `count` that are not known to hold the entries of `table`; lowest
     /// first.
     pub fn not_held(&self, table: &Lft, count: usize) -> impl Iterator<Item = u16> {
@@ -185,5 +193,25 @@ impl LftImage {
         if self.states.len() <= block {
             self.states.resize(block + 1, BlockState::Unknown);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_above_the_top_do_not_count_in_a_block_read_back() {
+        let mut block = LinearForwardingTable::default();
+        *block.ports_mut() = [7; LFT_BLOCK];
+        let mut image = LftImage::default();
+        assert!(!image.agrees(1, block.ports(), Lid(100)), "never read");
+        image.store(1, &block);
+        for (index, agrees) in [(36, false), (37, true)] {
+            let mut other = *block.ports();
+            other[index] = 9;
+            assert_eq!(image.agrees(1, &other, Lid(100)), agrees, "entry {index}");
+        }
+        assert!(image.agrees(1, &[9; LFT_BLOCK], Lid(63)));
     }
 }

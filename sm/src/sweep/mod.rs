@@ -3,7 +3,7 @@
 //! A [`Sweep`] sends Gets and writes the answers into the [`Inventory`]. It has three scopes:
 //!
 //! * everything, by directed routes from the local port outwards;
-//! * light: each switch's SwitchInfo, and queries that got no answer before;
+//! * light: SwitchInfo and some parts of each switch, and queries that got no answer before;
 //! * targets: the ports of the switches that reported a change, and new nodes behind them.
 //!
 //! One Get through each cable is enough: NodeInfo names the port at which it was received, so one
@@ -45,6 +45,7 @@ mod paths;
 pub mod port_states;
 mod rate_limits;
 pub mod reach;
+pub mod read_back;
 mod reset;
 pub mod sl2vl;
 mod succession;
@@ -72,6 +73,7 @@ use self::managed::BlockKey;
 use self::mft_image::MftBlock;
 use self::outward::Outward;
 use self::port_states::Shown;
+use self::read_back::ReadBack;
 use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
 pub use self::vports::VPortQuery;
@@ -85,8 +87,8 @@ pub enum SweepScope {
         /// Whether to read known forwarding tables back, too.
         audit: bool,
     },
-    /// SwitchInfo of each switch, queries that got no answer before, and the local port while it has
-    /// no cable.
+    /// SwitchInfo of each switch, parts to read back, queries that got no answer before, and the
+    /// local port while it has no cable.
     Light,
     /// The switches given to [`Sweep::add_target`].
     Targets,
@@ -329,6 +331,7 @@ pub struct Sweep {
     /// for what a node has besides.
     audited: BTreeSet<PortKey>,
     moves: Moves,
+    read_back: ReadBack,
     /// Cables probed so far, for progress.
     answered: usize,
     /// Queries settled so far, by an answer or by silence.
@@ -379,6 +382,7 @@ impl Sweep {
             ahead: None,
             audited: BTreeSet::new(),
             moves: Moves::default(),
+            read_back: ReadBack::default(),
             answered: 0,
             settled: 0,
         }
@@ -653,7 +657,9 @@ impl Sweep {
 
     /// Sends a query once in a sweep.
     fn ask(&mut self, query: Query) {
-        if !self.asked.contains(&query) {
+        if self.asked.contains(&query) {
+            self.read_back.is_wanted(query);
+        } else {
             self.again(query);
         }
     }
@@ -661,6 +667,7 @@ impl Sweep {
     /// Sends a query again, even if it was sent before in this sweep. A query that still waits
     /// shows the new state; one on its way may not.
     fn again(&mut self, query: Query) {
+        self.read_back.is_wanted(query);
         self.asked.insert(query);
         if self.waiting.insert(query) {
             match query {

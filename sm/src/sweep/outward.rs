@@ -94,7 +94,8 @@ impl Sweep {
         }
         let probes = std::mem::take(&mut self.probes).into_iter();
         let probes = probes.map(|port| Query::Node(Some(port)));
-        let others = std::mem::take(&mut self.others).into_iter();
+        let mut others = std::mem::take(&mut self.others);
+        others.retain(|&query| !self.misses_sample(query));
         let again: BTreeSet<Query> = probes
             .chain(others)
             .chain(suspicion.into_kept())
@@ -116,7 +117,7 @@ impl Sweep {
     /// Keeps `query`, withdrawn because its path is hearsay, until its switch answers.
     pub fn park(&mut self, inventory: &Inventory, query: Query) {
         self.outstanding = self.outstanding.saturating_sub(1);
-        if self.defers(inventory, query) {
+        if self.misses_sample(query) || self.defers(inventory, query) {
             return;
         }
         self.again(query);

@@ -184,7 +184,7 @@ impl Sweep {
     ) {
         // Firmware that does not know an optional attribute may never answer. Questions that are not
         // of this sweep any longer are about to be withdrawn.
-        if query.is_optional() || !self.asked.contains(&query) {
+        if query.is_optional() || !self.asked.contains(&query) || self.is_late_sample(query) {
             return;
         }
         if attempts <= explained && !self.is_outward() {
@@ -287,8 +287,9 @@ impl Sweep {
         self.waits_for_silent
     }
 
-    /// Whether the sweep can end without the outstanding answers, if only suspects owe them: it
-    /// found a change, or, as a full sweep, got a report; or other work is `urgent`.
+    /// Whether the sweep can end without the outstanding answers, if only suspects owe them, or they
+    /// are of use for reading back alone: it found a change, or, as a full sweep, got a report; or
+    /// other work is `urgent`.
     pub fn can_leave_out(&self, urgent: bool) -> bool {
         let worthwhile = match self.scope {
             _ if self.waits_for_silent => false,
@@ -297,13 +298,17 @@ impl Sweep {
         };
         let all_asked = self.probes.is_empty() && self.others.is_empty();
         let overdue = &self.suspicion;
-        let some_overdue = !overdue.overdue.is_empty() || !overdue.overdue_ports.is_empty();
+        let some_overdue = !overdue.overdue.is_empty()
+            || !overdue.overdue_ports.is_empty()
+            || self.has_late_samples();
         all_asked && some_overdue && (worthwhile || urgent)
     }
 
-    /// Whether a node with overdue queries owes the answer to `query`.
+    /// Whether a node with overdue queries owes the answer to `query`, or no part of the sweep waits
+    /// for it.
     pub fn is_overdue(&self, query: Query) -> bool {
         match query {
+            _ if self.is_sample(query) => true,
             Query::Node(Some(from)) => self.suspicion.overdue_ports.contains(&from),
             _ => query
                 .node()
@@ -327,6 +332,9 @@ impl Sweep {
     /// present path.
     pub fn reroute(&mut self, query: Query) {
         self.outstanding = self.outstanding.saturating_sub(1);
+        if self.misses_sample(query) {
+            return;
+        }
         self.suspicion.by_path.insert(query);
         self.again(query);
     }
@@ -525,6 +533,9 @@ impl Sweep {
     }
 
     fn keep_for_later(&mut self, query: Query) {
+        if self.misses_sample(query) {
+            return;
+        }
         if self.is_outward() {
             return self.keep_outward(query);
         }

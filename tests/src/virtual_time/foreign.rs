@@ -1,11 +1,16 @@
-//! A foreign subnet manager: manages nothing, answers SMInfo, sends and takes SubnSet(SMInfo).
+//! A foreign subnet manager: manages nothing, answers SMInfo, sends and takes SubnSet(SMInfo). And
+//! forged Sets of a host.
 
-use rsm_ids::{Guid, Lid};
-use rsm_mad::ids::Tid;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::ids::{DirectedPath, Tid};
 use rsm_mad::transport::{Datagram, Inbound, RemoteAddress};
 use rsm_mad::wire::attr::{Attribute, SmControl, SmInfo, SmState};
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::smp::{Smp, SmpRequest};
+
+use super::world::World;
 
 /// Answers SMInfo, and nothing else.
 #[derive(Clone, Debug)]
@@ -102,5 +107,38 @@ impl ForeignManager {
             .set_priority(self.priority)
             .set_sm_state(self.state);
         info
+    }
+}
+
+impl World {
+    /// Sends a node a SubnSet without an M_Key that is not of a subnet manager, and lets a
+    /// millisecond pass.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such node, or a program is at the port by which it is sent: port 0 of a
+    /// switch, port 1 of another node.
+    pub fn forge(&mut self, node: Guid, attribute: AttrId, modifier: u32, data: &[u8; 64]) {
+        let is_switch = self.sim.switch_info(node).is_ok();
+        let port = PortNum(u8::from(!is_switch));
+        let attach = self.sim.attach(node, port).expect("the port is free");
+        let smp = Smp::directed(
+            &DirectedPath::new(),
+            &SmpRequest {
+                method: Method::SET,
+                attribute,
+                modifier,
+                tid: Tid(1),
+                m_key: 0,
+                data: *data,
+            },
+        );
+        let datagram = Datagram {
+            mad: *smp.as_bytes(),
+            remote: RemoteAddress::directed(),
+        };
+        self.sim.send(attach, &datagram, self.now);
+        self.run_for(Duration::from_millis(1));
+        self.sim.detach(attach);
     }
 }

@@ -79,6 +79,7 @@ mod sim_fast_recovery;
 mod sim_fdr10;
 mod sim_fencing;
 mod sim_following;
+mod sim_foreign_writes;
 mod sim_guids;
 mod sim_harness;
 mod sim_health;

@@ -1,0 +1,250 @@
+//! Switches and hosts that do not hold what this manager wrote: how much of them light sweeps read
+//! back, and what the operator hears of differences.
+//!
+//! A difference is written as planned by the pass that found it. A switch that differs again and
+//! again is read back less and less often, so that an attacker, or a switch that answers anything,
+//! costs a plan and a push each minute, and no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::Time;
+
+use super::role::Role;
+use super::{Core, Mode};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::port_info::{FieldIndex, FieldMask};
+use crate::sweep::Sweep;
+use crate::sweep::mft_image::MftBlock;
+use crate::sweep::read_back::{Overwritten, Samples, SwitchField};
+
+/// Parts that a light sweep reads back on a subnet of few switches.
+const SAMPLES: usize = 1024;
+
+/// The most parts of one switch. On a subnet of many switches it is one: as many Gets as those of
+/// SwitchInfo.
+const SAMPLES_OF_SWITCH: usize = 8;
+
+/// The pause after a second difference in a row; it doubles with each further one.
+const PAUSE_FIRST: Duration = Duration::from_secs(10);
+
+/// The longest pause.
+const PAUSE_LAST: Duration = Duration::from_secs(60);
+
+/// How long a finding stays after the last difference.
+const KEPT: Duration = Duration::from_secs(3600);
+
+/// Nodes with a finding of their own.
+const SHOWN: usize = 16;
+
+/// Blocks and ports that a finding names.
+const PARTS_SHOWN: usize = 5;
+
+/// Nodes that differed from what they held.
+#[derive(Default)]
+pub(super) struct ForeignWrites {
+    turn: u64,
+    nodes: BTreeMap<Guid, ForeignWrite>,
+}
+
+/// The differences of one node so far.
+#[derive(Debug)]
+struct ForeignWrite {
+    fields: BTreeSet<SwitchField>,
+    blocks: BTreeSet<u16>,
+    masks: BTreeSet<MftBlock>,
+    ports: BTreeMap<PortNum, FieldMask>,
+    /// Light sweeps that found a difference.
+    sweeps: u32,
+    /// The same without a reading of all parts between them that found none.
+    in_a_row: u32,
+    last: Time,
+    /// Until when light sweeps read nothing back from it.
+    paused_until: Time,
+}
+
+impl ForeignWrite {
+    fn new(now: Time) -> ForeignWrite {
+        ForeignWrite {
+            fields: BTreeSet::new(),
+            blocks: BTreeSet::new(),
+            masks: BTreeSet::new(),
+            ports: BTreeMap::new(),
+            sweeps: 0,
+            in_a_row: 0,
+            last: now,
+            paused_until: now,
+        }
+    }
+
+    fn note(&mut self, found: Overwritten, ports: BTreeMap<PortNum, FieldMask>, now: Time) {
+        self.fields.extend(found.fields);
+        self.blocks.extend(found.blocks);
+        self.masks.extend(found.masks);
+        for (port, fields) in ports {
+            self.ports.entry(port).or_default().0 |= fields.0;
+        }
+        self.sweeps = self.sweeps.saturating_add(1);
+        self.last = now;
+        let pause = match self.in_a_row {
+            0 => Duration::ZERO,
+            before => PAUSE_FIRST
+                .saturating_mul(1 << (before - 1).min(16))
+                .min(PAUSE_LAST),
+        };
+        self.paused_until = now + pause;
+        self.in_a_row = self.in_a_row.saturating_add(1);
+    }
+
+    /// Whether a port has another LID than this manager gave it.
+    fn has_other_lid(&self) -> bool {
+        let lid = FieldMask(1 << FieldIndex::BaseLid as u32);
+        let mut ports = self.ports.values();
+        ports.any(|fields| !fields.and(lid).is_empty())
+    }
+
+    /// The parts that differed, as one phrase.
+    fn parts(&self) -> String {
+        let blocks = self.blocks.iter().map(u16::to_string);
+        let masks = self.masks.iter();
+        let masks = masks.map(|at| format!("{} position {}", at.block, at.position));
+        let fields: Vec<&str> = self.fields.iter().map(|field| field.name()).collect();
+        let ports = self.ports.iter();
+        let ports = ports.map(|(port, fields)| format!("{port} ({})", fields.names().join(", ")));
+        let parts = [
+            ("its forwarding table, block ", shortened(blocks)),
+            ("its multicast forwarding table, block ", shortened(masks)),
+            ("", (!fields.is_empty()).then(|| fields.join(", "))),
+            ("PortInfo of port ", shortened(ports)),
+        ];
+        let parts = parts
+            .into_iter()
+            .filter_map(|(what, which)| Some(format!("{what}{}", which?)));
+        parts.collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// The first names, and how many more there are; `None` without any.
+fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
+    let mut names: Vec<String> = names.collect();
+    let more = names.len().saturating_sub(PARTS_SHOWN);
+    names.truncate(PARTS_SHOWN);
+    let text = names.join(", ");
+    match (text.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(text),
+        (false, more) => Some(format!("{text} and {more} more")),
+    }
+}
+
+impl Core {
+    /// The parts that the light sweep that begins reads back: none unless this manager writes the
+    /// subnet.
+    pub(super) fn next_samples(&mut self, now: Time) -> Samples {
+        let known = self.foreign_writes.nodes.len();
+        let nodes = &mut self.foreign_writes.nodes;
+        nodes.retain(|_, write| now.since(write.last) < KEPT);
+        let is_less = nodes.len() < known;
+        let nodes = nodes.iter();
+        let of = |keep: fn(&ForeignWrite, Time) -> bool| {
+            let nodes = nodes.clone().filter(|(_, write)| keep(write, now));
+            nodes.map(|(&guid, _)| guid).collect()
+        };
+        let (whole, paused) = (
+            of(|write, _| write.in_a_row > 0),
+            of(|write, now| write.paused_until > now),
+        );
+        if is_less {
+            self.publish(now);
+        }
+        if self.role != Role::Master || self.config.mode != Mode::Manage {
+            return Samples::default();
+        }
+        self.foreign_writes.turn = self.foreign_writes.turn.wrapping_add(1);
+        let switches = self.inventory.switches().count().max(1);
+        Samples {
+            per_switch: (SAMPLES / switches).clamp(1, SAMPLES_OF_SWITCH),
+            turn: self.foreign_writes.turn,
+            whole,
+            paused,
+        }
+    }
+
+    /// Takes note of the differences that a light sweep found, before they are written as planned.
+    pub(super) fn note_foreign_writes(&mut self, sweep: &mut Sweep, now: Time) {
+        for guid in sweep.read_as_a_whole() {
+            if !sweep.is_overwritten(guid)
+                && let Some(write) = self.foreign_writes.nodes.get_mut(&guid)
+            {
+                write.in_a_row = 0;
+            }
+        }
+        let mut is_news = false;
+        for (guid, found) in sweep.take_overwritten() {
+            let ports = self.overwritten_ports(guid, &found);
+            let has_tables = !found.blocks.is_empty() || !found.masks.is_empty();
+            if ports.is_empty() && !has_tables && found.fields.is_empty() {
+                continue;
+            }
+            let nodes = &mut self.foreign_writes.nodes;
+            let write = nodes.entry(guid).or_insert_with(|| ForeignWrite::new(now));
+            write.note(found, ports, now);
+            is_news = true;
+        }
+        if is_news {
+            self.publish(now);
+        }
+    }
+
+    /// The fields of PortInfo that were as planned, and are not any more, by port.
+    fn overwritten_ports(&self, guid: Guid, found: &Overwritten) -> BTreeMap<PortNum, FieldMask> {
+        let Some(plan) = &self.plan else {
+            return BTreeMap::new();
+        };
+        let comparison = self.comparison(plan, &[]);
+        let ports = found.ports.iter();
+        let fields = ports.map(|(&port, before)| (port, comparison.diverged(guid, port, before)));
+        fields.filter(|(_, fields)| !fields.is_empty()).collect()
+    }
+
+    /// The nodes that did not hold what this manager wrote.
+    pub(super) fn findings_of_foreign_writes(&self) -> Vec<Finding> {
+        let (kind, nodes) = (FindingKind::ForeignWrite, &self.foreign_writes.nodes);
+        let remedy = match self.config.policy.ports.m_keys.is_uniform() {
+            true => {
+                "give each port an M_Key of its own, which keeps others from writing (sm.m_keys = \"per-port\")"
+            }
+            false => "if it holds its own M_Key, that is known to others: rsmctl rotate-m-keys",
+        };
+        let findings = nodes.iter().take(SHOWN).map(|(&guid, write)| {
+            let times = match write.sweeps {
+                1 => "once".to_owned(),
+                times => format!("{times} times in light sweeps"),
+            };
+            let kept = match write.has_other_lid() {
+                true => " but for its LID, which stays and is routed to",
+                false => "",
+            };
+            let text = format!(
+                "{} held other values than this manager had written: {}; packets may have been lost or gone astray; found {times} \
+                 and written as planned each time{kept}; another host or manager sends it Sets, or it loses its tables: {remedy}",
+                self.name(guid),
+                write.parts()
+            );
+            let severity = match write.in_a_row {
+                0 | 1 => Severity::Warning,
+                _ => Severity::Error,
+            };
+            Finding::new(kind, Subject::Node(guid), severity, text)
+        });
+        let more = nodes.len().saturating_sub(SHOWN);
+        let more = (more > 0).then(|| {
+            let text = format!(
+                "{more} more nodes held other values than this manager had written, which were written as planned: {remedy}"
+            );
+            Finding::new(kind, Subject::Subnet, Severity::Warning, text)
+        });
+        findings.chain(more).collect()
+    }
+}

@@ -1,0 +1,375 @@
+//! Reading back in light sweeps: whether switches and hosts still hold what they held.
+//!
+//! A switch without an M_Key takes Sets from any host. A light sweep therefore asks a switch that
+//! answers SwitchInfo for some of its parts, in turn: blocks of its forwarding tables, and PortInfo
+//! of its ports that are up and of the hosts behind them. A part that differs, without a report of
+//! a change, has all parts of the switch read in the same sweep. The answers go the way of all
+//! others: the difference to the plan is written after its proof.
+//!
+//! A sweep and a push never overlap, so that an answer shows what the switch held after its last
+//! acknowledged Set. What is asked here is wanted, not needed: its silence counts for nothing, and
+//! the sweep ends without it once there is other work.
+//!
+//! SMPs of this kind take directed routes: a forged entry of a forwarding table cannot lead them to
+//! another agent.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::{MulticastForwardingTable, PortInfo, SwitchInfo};
+
+use super::inventory::{Inventory, InventoryNode, InventorySwitch, PortKey};
+use super::lft_image::LFT_BLOCK;
+use super::mft_image::{self, Extent, MftBlock};
+use super::{Query, Sweep, SweepScope};
+
+/// Switches that a light sweep reads as a whole. On the largest subnets a switch has some 850
+/// parts.
+const WHOLE_SWITCHES: usize = 16;
+
+/// The parts to be read back in a light sweep.
+#[derive(Clone, Default, Debug)]
+pub struct Samples {
+    /// How many parts of each switch; 0: none.
+    pub per_switch: usize,
+    /// The number of this reading: the parts that follow those of the reading before.
+    pub turn: u64,
+    /// Switches that differed before, to be read as a whole; the sweep takes the first
+    /// [`WHOLE_SWITCHES`] of them.
+    pub whole: BTreeSet<Guid>,
+    /// Switches of which nothing is read.
+    pub paused: BTreeSet<Guid>,
+}
+
+/// The fields of SwitchInfo that no device changes by itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum SwitchField {
+    /// LinearFDBTop.
+    LinearFdbTop,
+    /// MulticastFDBTop.
+    MulticastFdbTop,
+    /// LifeTimeValue.
+    LifeTimeValue,
+}
+
+impl SwitchField {
+    /// Name in the specification.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SwitchField::LinearFdbTop => "LinearFDBTop",
+            SwitchField::MulticastFdbTop => "MulticastFDBTop",
+            SwitchField::LifeTimeValue => "LifeTimeValue",
+        }
+    }
+}
+
+/// The parts of a node that differ from what it held, without a report of a change.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Overwritten {
+    /// Fields of SwitchInfo.
+    pub fields: BTreeSet<SwitchField>,
+    /// Blocks of the linear forwarding table.
+    pub blocks: BTreeSet<u16>,
+    /// Blocks of the multicast forwarding table.
+    pub masks: BTreeSet<MftBlock>,
+    /// Ports whose PortInfo differs while their link stayed up, each with the one before.
+    pub ports: BTreeMap<PortNum, PortInfo>,
+}
+
+/// Reading back in a sweep.
+#[derive(Default, Debug)]
+pub(super) struct ReadBack {
+    samples: Samples,
+    /// Queries of this kind alone: no other part of the sweep wants their answers.
+    asked: HashSet<Query>,
+    /// Whether an attempt of one of `asked` was left unanswered.
+    is_late: bool,
+    /// Switches of which all parts were asked for.
+    whole: BTreeSet<Guid>,
+    /// Switches with a part that was not answered.
+    missed: BTreeSet<Guid>,
+    /// Switches whose LinearFDBTop is 0 by now: they were reset, unless they still have a LID.
+    without_top: BTreeSet<Guid>,
+    found: BTreeMap<Guid, Overwritten>,
+}
+
+impl ReadBack {
+    /// Takes note that another part of the sweep wants the answer to `query`.
+    pub(super) fn is_wanted(&mut self, query: Query) {
+        self.asked.remove(&query);
+    }
+
+    fn found(&mut self, guid: Guid) -> &mut Overwritten {
+        self.found.entry(guid).or_default()
+    }
+}
+
+/// The parts of a switch, in the order in which they are read.
+struct Parts<'a> {
+    guid: Guid,
+    switch: &'a InventorySwitch,
+    /// How many blocks of the forwarding table are in use.
+    blocks: usize,
+    /// The multicast blocks in use: the number of the blocks, and of positions of each.
+    mask_blocks: usize,
+    positions: usize,
+    ports: Vec<PortKey>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(inventory: &'a Inventory, guid: Guid) -> Option<Parts<'a>> {
+        let node = inventory.node(guid)?;
+        let switch = node.switch.as_deref()?;
+        let top = switch.info.linear_fdb_top();
+        let last = multicast_top(inventory, switch)
+            .and_then(MulticastForwardingTable::block_and_index_of)
+            .filter(|_| top != Lid::NONE);
+        Some(Parts {
+            guid,
+            switch,
+            blocks: match top {
+                Lid::NONE => 0,
+                top => top.index() / LFT_BLOCK + 1,
+            },
+            mask_blocks: last.map_or(0, |(block, _)| usize::from(block) + 1),
+            positions: usize::from(mft_image::positions(node.info.num_ports())),
+            ports: ports(inventory, guid, node),
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.blocks + self.mask_blocks * self.positions + self.ports.len()
+    }
+
+    /// The query for a part; `None` where it is not known, and is read anyway.
+    fn query(&self, index: usize) -> Option<Query> {
+        if index < self.blocks {
+            let is_known = self.switch.lft.is_known(index);
+            return is_known.then_some(Query::Table(self.guid, index as u16));
+        }
+        let index = index - self.blocks;
+        if index < self.mask_blocks * self.positions {
+            let at = MftBlock {
+                block: (index / self.positions) as u16,
+                position: (index % self.positions) as u8,
+            };
+            let is_known = self.switch.mft.is_known(at);
+            return is_known.then_some(Query::Multicast(self.guid, at));
+        }
+        let port = self.ports.get(index - self.mask_blocks * self.positions);
+        port.map(|&port| Query::Port(port))
+    }
+}
+
+/// The ports of a switch that are read back: its port 0, those that are up, and the ports of hosts
+/// behind them.
+fn ports(inventory: &Inventory, guid: Guid, node: &InventoryNode) -> Vec<PortKey> {
+    let mut ports = vec![PortKey::new(guid, PortNum::ZERO)];
+    for (number, port) in node.external_ports().filter(|(_, port)| port.is_up()) {
+        ports.push(PortKey::new(guid, number));
+        let is_host = |peer: &PortKey| {
+            let node = inventory.node(peer.node);
+            let is_read = inventory
+                .port(*peer)
+                .is_some_and(|port| port.info.is_some());
+            is_read && node.is_some_and(|node| !node.is_switch())
+        };
+        ports.extend(port.peer.filter(is_host));
+    }
+    ports
+}
+
+/// The last multicast LID that counts in the table of a switch.
+pub(super) fn multicast_top(inventory: &Inventory, switch: &InventorySwitch) -> Option<Lid> {
+    let last = switch.info.multicast_fdb_cap().checked_sub(1)?;
+    let last = Lid(Lid::MULTICAST_FIRST.0.saturating_add(last));
+    let top = match mft_image::extent(&switch.info) {
+        Extent::Nothing => None,
+        Extent::UpTo(top) => Some(top),
+        Extent::Everything => inventory.multicast_top,
+    };
+    top.map(|top| top.min(last))
+}
+
+impl Sweep {
+    /// Lets this light sweep read back `samples`.
+    pub fn read_back(&mut self, samples: Samples) {
+        self.read_back.samples = samples;
+    }
+
+    /// Whether the answer to `query` is of use for reading back alone.
+    pub fn is_sample(&self, query: Query) -> bool {
+        self.read_back.asked.contains(&query)
+    }
+
+    /// Takes note of an unanswered attempt of `query`. Returns whether that is one of
+    /// [`Sweep::is_sample`]: it makes its node no suspect.
+    pub(super) fn is_late_sample(&mut self, query: Query) -> bool {
+        let is_sample = self.is_sample(query);
+        self.read_back.is_late |= is_sample;
+        is_sample
+    }
+
+    /// Whether answers to [`Sweep::is_sample`] are late.
+    pub(super) fn has_late_samples(&self) -> bool {
+        self.read_back.is_late
+    }
+
+    /// Whether a node differed without a report.
+    pub fn is_overwritten(&self, guid: Guid) -> bool {
+        self.read_back.found.contains_key(&guid)
+    }
+
+    /// The nodes that differed without a report.
+    pub fn take_overwritten(&mut self) -> BTreeMap<Guid, Overwritten> {
+        std::mem::take(&mut self.read_back.found)
+    }
+
+    /// The switches of which all parts were read back.
+    pub fn read_as_a_whole(&self) -> impl Iterator<Item = Guid> + '_ {
+        let ReadBack { whole, missed, .. } = &self.read_back;
+        whole.difference(missed).copied()
+    }
+
+    /// Handles the silence or refusal of a part to read back: the next turn asks for it again.
+    /// Returns whether `query` asked for such a part.
+    pub(super) fn misses_sample(&mut self, query: Query) -> bool {
+        let is_sample = self.read_back.asked.remove(&query);
+        if let Some(guid) = query.node().filter(|_| is_sample) {
+            self.read_back.missed.insert(guid);
+        }
+        is_sample
+    }
+
+    /// After SwitchInfo of a switch that was not reset: asks for its parts whose turn it is.
+    pub(super) fn ask_samples(&mut self, inventory: &Inventory, guid: Guid) {
+        let samples = &self.read_back.samples;
+        if self.scope != SweepScope::Light
+            || self.is_outward()
+            || samples.per_switch == 0
+            || samples.paused.contains(&guid)
+        {
+            return;
+        }
+        if samples.whole.contains(&guid) && self.read_whole(inventory, guid) {
+            return;
+        }
+        let Some(parts) = Parts::of(inventory, guid) else {
+            return;
+        };
+        let samples = &self.read_back.samples;
+        let (count, all) = (samples.per_switch, parts.len());
+        let first = (samples.turn % all as u64) as usize * count;
+        let indices = (first..first + count.min(all)).map(|index| index % all);
+        let queries: Vec<Query> = indices.filter_map(|index| parts.query(index)).collect();
+        self.ask_back(queries);
+    }
+
+    /// Asks for all parts of a switch, if this sweep may. Returns whether it does.
+    fn read_whole(&mut self, inventory: &Inventory, guid: Guid) -> bool {
+        let whole = &mut self.read_back.whole;
+        if whole.contains(&guid) {
+            return true;
+        }
+        let Some(parts) = Parts::of(inventory, guid).filter(|_| whole.len() < WHOLE_SWITCHES)
+        else {
+            return false;
+        };
+        whole.insert(guid);
+        let queries: Vec<Query> = (0..parts.len()).filter_map(|at| parts.query(at)).collect();
+        self.ask_back(queries);
+        true
+    }
+
+    fn ask_back(&mut self, queries: Vec<Query>) {
+        for query in queries {
+            if !self.asked.contains(&query) {
+                self.ask(query);
+                self.read_back.asked.insert(query);
+            }
+        }
+    }
+
+    /// Takes note of a part that differs, and reads the rest of its switch.
+    fn on_overwritten(&mut self, inventory: &Inventory, guid: Guid) -> &mut Overwritten {
+        let is_switch = inventory.node(guid).is_some_and(InventoryNode::is_switch);
+        if is_switch && self.read_back.samples.per_switch > 0 {
+            self.read_whole(inventory, guid);
+        }
+        self.read_back.found(guid)
+    }
+
+    /// A block of a forwarding table, as `query` asks for, differs from what was known of it.
+    pub(super) fn on_other_block(&mut self, inventory: &Inventory, query: Query) {
+        match query {
+            _ if !self.is_sample(query) => {}
+            Query::Table(guid, block) => {
+                self.on_overwritten(inventory, guid).blocks.insert(block);
+            }
+            Query::Multicast(guid, at) => {
+                self.on_overwritten(inventory, guid).masks.insert(at);
+            }
+            _ => {}
+        }
+    }
+
+    /// Compares PortInfo of a port with the one `before` this answer.
+    pub(super) fn on_other_port(&mut self, inventory: &Inventory, key: PortKey, before: &PortInfo) {
+        let now = inventory.port(key).and_then(|port| port.info.as_ref());
+        let Some(now) = now else { return };
+        let kept_top = key.port == PortNum::ZERO
+            && now.lid() != Lid::NONE
+            && self.read_back.without_top.remove(&key.node);
+        if kept_top {
+            let found = self.on_overwritten(inventory, key.node);
+            found.fields.insert(SwitchField::LinearFdbTop);
+        }
+        let stayed = before.port_state() == now.port_state() && before != now;
+        if stayed && self.is_sample(Query::Port(key)) {
+            let found = self.read_back.found(key.node);
+            found.ports.entry(key.port).or_insert(*before);
+        }
+    }
+
+    /// Compares SwitchInfo with the one `before` this answer.
+    pub(super) fn on_other_switch_info(
+        &mut self,
+        inventory: &Inventory,
+        guid: Guid,
+        before: &SwitchInfo,
+        now: &SwitchInfo,
+    ) {
+        use SwitchField::{LifeTimeValue, LinearFdbTop, MulticastFdbTop};
+        let differing = [
+            (
+                LinearFdbTop,
+                before.linear_fdb_top() != now.linear_fdb_top(),
+            ),
+            (
+                MulticastFdbTop,
+                before.multicast_fdb_top() != now.multicast_fdb_top(),
+            ),
+            (
+                LifeTimeValue,
+                before.life_time_value() != now.life_time_value(),
+            ),
+        ];
+        let fields: Vec<SwitchField> = differing
+            .into_iter()
+            .filter_map(|(field, differs)| differs.then_some(field))
+            .collect();
+        // The difference to the plan is to be written, whatever the scope of the sweep.
+        self.changed |= !fields.is_empty();
+        if self.read_back.samples.per_switch > 0 {
+            match fields.contains(&LinearFdbTop) && now.linear_fdb_top() == Lid::NONE {
+                true => {
+                    self.read_back.without_top.insert(guid);
+                }
+                false if !fields.is_empty() => {
+                    self.on_overwritten(inventory, guid).fields.extend(&fields);
+                }
+                false => {}
+            }
+        }
+    }
+}

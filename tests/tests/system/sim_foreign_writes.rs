@@ -1,0 +1,408 @@
+//! Sets of others: switches without M_Keys take them from any host, and light sweeps find and
+//! repair what they have changed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rsm::findings::{Finding, FindingKind, Subject};
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::{
+    Attribute, LinearForwardingTable, MulticastForwardingTable, PortInfo, PortPhysicalState,
+    PortState, SwitchInfo,
+};
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::Devices;
+use rsm_tests::virtual_time::{Settings, World, expect};
+
+use crate::sim_multicast::{assert_delivered, hosts, join};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The time between two light sweeps.
+const LIGHT: Duration = Duration::from_secs(10);
+
+const TREE: &str = "fat-tree:k=4,levels=3";
+
+const MLID: Lid = Lid(0xC001);
+
+/// A leaf switch with hosts.
+fn leaf(world: &World) -> Guid {
+    let (_, (host, port)) = hosts(world).pop().expect("there are hosts");
+    world
+        .sim
+        .peer(host, port)
+        .unwrap()
+        .expect("it has a cable")
+        .0
+}
+
+/// A port of a switch with a cable to another one.
+fn uplink(world: &World, switch: Guid) -> PortNum {
+    let ports = world.sim.num_ports(switch).unwrap();
+    let mut ports = (1..=ports).map(PortNum);
+    let leads_to_switch = |&port: &PortNum| {
+        let far = world.sim.peer(switch, port).unwrap();
+        far.is_some_and(|(node, _)| world.sim.switch_info(node).is_ok())
+    };
+    ports
+        .find(leads_to_switch)
+        .expect("it has a cable to a switch")
+}
+
+/// Lets light sweeps go by, which begin shortly before the end of each interval.
+fn light_sweeps(world: &mut World, count: u32) {
+    world.run_for(LIGHT * count + Duration::from_millis(500));
+}
+
+fn all_findings(world: &World) -> Vec<Finding> {
+    world
+        .manager()
+        .core()
+        .snapshot(world.now())
+        .findings
+        .to_vec()
+}
+
+fn findings(world: &World) -> Vec<Finding> {
+    let findings = all_findings(world).into_iter();
+    let about = findings.filter(|finding| finding.kind.code() == "foreign-write");
+    about.collect()
+}
+
+/// The only finding about Sets of others.
+fn finding(world: &World) -> Finding {
+    let all = all_findings(world);
+    let [finding] = &findings(world)[..] else {
+        panic!("one finding: {all:?}");
+    };
+    finding.clone()
+}
+
+/// Block 0 of the forwarding table of a switch, with all entries from `from` on at `port`.
+fn all_to(world: &World, switch: Guid, from: usize, port: u8) -> LinearForwardingTable {
+    let mut entries: [u8; 64] = std::array::from_fn(|lid| world.sim.lft(switch).unwrap()[lid]);
+    for entry in entries[from..].iter_mut().filter(|entry| **entry != 255) {
+        *entry = port;
+    }
+    let mut block = LinearForwardingTable::default();
+    *block.ports_mut() = entries;
+    block
+}
+
+/// Sends a block of a forwarding table by which a leaf forwards nothing to its hosts.
+fn forge_table(world: &mut World, switch: Guid) {
+    let block = all_to(world, switch, 1, 255);
+    world.forge(switch, LinearForwardingTable::ID, 0, block.as_data());
+    assert_eq!(world.sim.lft(switch).unwrap()[1], 255);
+}
+
+fn forge_switch_info(world: &mut World, switch: Guid, change: impl FnOnce(&mut SwitchInfo)) {
+    let mut info = *world.sim.switch_info(switch).unwrap();
+    change(&mut info);
+    world.forge(switch, SwitchInfo::ID, 0, info.as_data());
+}
+
+/// Sets fields of PortInfo, without a change of the port's state unless `change` asks for it.
+fn forge_port(
+    world: &mut World,
+    (node, port): (Guid, PortNum),
+    change: impl FnOnce(&mut PortInfo),
+) {
+    let mut info = *world.sim.port_info(node, port).unwrap();
+    info.set_port_state(PortState::NoChange);
+    info.set_port_physical_state(PortPhysicalState::NoChange);
+    change(&mut info);
+    world.forge(node, PortInfo::ID, u32::from(port.0), info.as_data());
+}
+
+#[test]
+fn a_forged_block_of_a_forwarding_table_is_found_and_repaired_within_two_light_sweeps() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let switch = leaf(&world);
+    let before = world.sim.lft(switch).unwrap().to_vec();
+    forge_table(&mut world, switch);
+    light_sweeps(&mut world, 2);
+    assert_eq!(world.sim.lft(switch).unwrap(), before);
+    expect::assert_up(&world);
+    let finding = finding(&world);
+    assert_eq!(finding.subject, Subject::Node(switch));
+    let says = |part: &str| assert!(finding.text.contains(part), "{}", finding.text);
+    says("forwarding table");
+    says("M_Key");
+}
+
+#[test]
+fn a_forged_linear_fdb_top_is_found_and_repaired_within_two_light_sweeps() {
+    for top in [3, 0, 200] {
+        let mut world = World::brought_up(TREE, Settings::default());
+        let switch = leaf(&world);
+        let (before, planned) = (
+            world.sim.lft(switch).unwrap().to_vec(),
+            world.sim.switch_info(switch).unwrap().linear_fdb_top(),
+        );
+        forge_switch_info(&mut world, switch, |info| {
+            info.set_linear_fdb_top(Lid(top));
+        });
+        light_sweeps(&mut world, 2);
+        let info = world.sim.switch_info(switch).unwrap();
+        assert_eq!(info.linear_fdb_top(), planned);
+        assert_eq!(world.sim.lft(switch).unwrap(), before);
+        expect::assert_up(&world);
+        let finding = finding(&world);
+        assert_eq!(finding.subject, Subject::Node(switch));
+        assert!(finding.text.contains("LinearFDBTop"), "{}", finding.text);
+    }
+}
+
+#[test]
+fn a_forged_block_of_a_multicast_table_is_found_and_repaired_within_two_light_sweeps() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let members = hosts(&world);
+    join(&mut world, MLID, &members);
+    world.settle(LIMIT);
+    assert_delivered(&world);
+    let switch = leaf(&world);
+    let nothing = MulticastForwardingTable::default();
+    world.forge(switch, MulticastForwardingTable::ID, 0, nothing.as_data());
+    light_sweeps(&mut world, 2);
+    assert_delivered(&world);
+    let finding = finding(&world);
+    assert_eq!(finding.subject, Subject::Node(switch));
+    assert!(finding.text.contains("multicast"), "{}", finding.text);
+}
+
+#[test]
+fn a_forged_multicast_fdb_top_is_found_and_repaired_within_two_light_sweeps() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let members = hosts(&world);
+    join(&mut world, MLID, &members);
+    world.settle(LIMIT);
+    let switch = leaf(&world);
+    forge_switch_info(&mut world, switch, |info| {
+        info.set_multicast_fdb_top(Lid(0xBFFF));
+    });
+    light_sweeps(&mut world, 2);
+    assert_delivered(&world);
+    let finding = finding(&world);
+    assert!(finding.text.contains("MulticastFDBTop"), "{}", finding.text);
+}
+
+/// A LID in use never moves, so the host keeps the one that it has now.
+#[test]
+fn a_forged_lid_of_a_host_is_found_and_routed_to_within_two_light_sweeps() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let (_, at) = hosts(&world).pop().expect("there are hosts");
+    let lid = world.sim.port_info(at.0, at.1).unwrap().lid();
+    forge_port(&mut world, at, |info| {
+        info.set_lid(Lid(lid.0 + 100));
+    });
+    light_sweeps(&mut world, 2);
+    assert_eq!(
+        world.sim.port_info(at.0, at.1).unwrap().lid(),
+        Lid(lid.0 + 100)
+    );
+    expect::assert_up(&world);
+    let finding = finding(&world);
+    assert_eq!(finding.subject, Subject::Node(at.0));
+    assert!(finding.text.contains("port 1 (LID)"), "{}", finding.text);
+}
+
+#[test]
+fn a_forged_setting_of_a_port_is_found_and_repaired_within_two_light_sweeps() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let switch = leaf(&world);
+    let port = uplink(&world, switch);
+    let before = world.sim.port_info(switch, port).unwrap().hoq_life();
+    forge_port(&mut world, (switch, port), |info| {
+        info.set_hoq_life(1);
+    });
+    assert_ne!(
+        world.sim.port_info(switch, port).unwrap().hoq_life(),
+        before
+    );
+    light_sweeps(&mut world, 2);
+    let now = world.sim.port_info(switch, port).unwrap();
+    assert_eq!(now.hoq_life(), before);
+    expect::assert_up(&world);
+    let finding = finding(&world);
+    assert_eq!(finding.subject, Subject::Node(switch));
+    assert!(finding.text.contains("HOQLife"), "{}", finding.text);
+}
+
+/// An operator disables ports, too (`ibportstate`), so rsm does not enable them.
+#[test]
+fn a_port_disabled_by_a_forged_set_is_routed_around_and_named() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let switch = leaf(&world);
+    let near = uplink(&world, switch);
+    forge_port(&mut world, (switch, near), |info| {
+        info.set_port_physical_state(PortPhysicalState::Disabled);
+    });
+    light_sweeps(&mut world, 2);
+    expect::assert_up(&world);
+    let findings = all_findings(&world);
+    let about = |finding: &&Finding| finding.kind == FindingKind::CableMissing;
+    let finding = findings.iter().find(about).expect("the cable is missing");
+    assert!(finding.text.contains("disabled"), "{}", finding.text);
+    let info = world.sim.port_info(switch, near).unwrap();
+    assert_eq!(info.port_physical_state(), PortPhysicalState::Disabled);
+}
+
+/// More blocks than a light sweep reads: all of them were read once within the documented time, and
+/// one difference has the rest of the switch read at once.
+#[test]
+fn forged_blocks_of_a_large_table_are_repaired_once_one_of_them_is_read() {
+    let settings = Settings::default();
+    let mut world = World::brought_up("fat-tree:k=8,levels=3", settings);
+    let switch = leaf(&world);
+    let before = world.sim.lft(switch).unwrap().to_vec();
+    let top = world.sim.switch_info(switch).unwrap().linear_fdb_top();
+    let blocks = top.index() / 64 + 1;
+    for block in 1..blocks {
+        let nothing = LinearForwardingTable::default();
+        world.forge(
+            switch,
+            LinearForwardingTable::ID,
+            block as u32,
+            nothing.as_data(),
+        );
+    }
+    // 8 of at most 16 parts of each switch are read in a light sweep.
+    light_sweeps(&mut world, 2);
+    assert_eq!(world.sim.lft(switch).unwrap(), before);
+    assert_eq!(finding(&world).subject, Subject::Node(switch));
+}
+
+#[test]
+fn an_attacker_who_writes_again_and_again_is_answered_at_a_limited_rate() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let switch = leaf(&world);
+    let before = world.sim.sets_at(switch).unwrap();
+    for _ in 0..600 {
+        forge_table(&mut world, switch);
+        world.run_for(Duration::from_secs(1));
+    }
+    let sets = world.sim.sets_at(switch).unwrap() - before - 600;
+    assert!((8..=30).contains(&sets), "{sets} Sets answer 600");
+    let said = finding(&world).text;
+    // The rest of the subnet is served, and the switch as well once the attacker stops.
+    world.run_for(Duration::from_secs(75));
+    expect::assert_up(&world);
+    let sets = world.manager().sets();
+    light_sweeps(&mut world, 20);
+    assert_eq!(world.manager().sets(), sets, "{said}");
+}
+
+#[test]
+fn the_finding_goes_an_hour_after_the_last_difference() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let switch = leaf(&world);
+    forge_table(&mut world, switch);
+    world.run_for(Duration::from_secs(3500));
+    assert_eq!(findings(&world).len(), 1);
+    world.run_for(Duration::from_secs(200));
+    expect::assert_no_findings(&world);
+}
+
+/// A switch that was reset has lost its tables as well, and nobody wrote them.
+#[test]
+fn a_reset_switch_is_no_finding_of_foreign_writes() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let switch = leaf(&world);
+    world.sim.reboot(switch).unwrap();
+    world.run_for(Duration::from_secs(60));
+    expect::assert_up(&world);
+    assert_eq!(findings(&world), []);
+}
+
+#[test]
+fn lost_answers_to_read_back_are_no_finding_and_set_nothing() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    for attribute in [
+        LinearForwardingTable::ID,
+        MulticastForwardingTable::ID,
+        PortInfo::ID,
+    ] {
+        world.sim.set_attribute_loss(attribute, 1.0).unwrap();
+    }
+    let sets = world.manager().sets();
+    light_sweeps(&mut world, 30);
+    expect::assert_no_findings(&world);
+    assert_eq!(world.manager().sets(), sets);
+}
+
+/// A part that does not answer what is read back keeps no repair waiting.
+#[test]
+fn a_fault_does_not_wait_for_lost_answers_to_read_back() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let (_, (silent, _)) = hosts(&world).pop().expect("there are hosts");
+    let switch = leaf(&world);
+    let spine = uplink(&world, switch);
+    world.sim.set_node_loss(silent, 1.0).unwrap();
+    // Amid a light sweep that reads from the silent host.
+    let mut since = world.manager().gets();
+    while world.manager().gets() == since {
+        world.run_for(Duration::from_millis(1));
+        since = since.min(world.manager().gets());
+    }
+    world.run_for(Duration::from_millis(20));
+    world.sim.unlink(switch, spine).unwrap();
+    world.run_for(Duration::from_millis(200));
+    expect::assert_up_without(&world, &[silent]);
+}
+
+#[test]
+fn a_standby_reads_nothing_back_and_repairs_nothing() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let last = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
+    let standby = world.add_manager(last, PortNum(1));
+    world.settle(LIMIT);
+    let switch = leaf(&world);
+    let sets = world.managers()[standby].sets();
+    forge_table(&mut world, switch);
+    light_sweeps(&mut world, 2);
+    assert_eq!(world.managers()[standby].sets(), sets);
+    assert_ne!(world.sim.lft(switch).unwrap()[1], 255);
+}
+
+#[test]
+fn quiet_light_sweeps_set_nothing_and_find_nothing() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let members = hosts(&world);
+    join(&mut world, MLID, &members);
+    world.settle(LIMIT);
+    let (sets, convergences) = (
+        world.manager().sets(),
+        world.manager().core().history().count(),
+    );
+    light_sweeps(&mut world, 1_000);
+    assert_eq!(world.manager().sets(), sets);
+    assert_eq!(world.manager().core().history().count(), convergences);
+    expect::assert_no_findings(&world);
+}
+
+/// The same on devices of which each has habits.
+#[test]
+fn quiet_light_sweeps_on_devices_with_habits_set_nothing_and_find_nothing() {
+    for seed in 1..=4 {
+        let mut settings = Settings {
+            seed,
+            ..Settings::default()
+        };
+        settings.sim.devices = Devices::Mixed(seed);
+        let mut world = World::generated(TREE, settings);
+        world.settle(Duration::from_secs(600));
+        let members = hosts(&world);
+        join(&mut world, MLID, &members);
+        world.run_for(Duration::from_secs(300));
+        let (sets, known) = (world.manager().sets(), codes(&world));
+        light_sweeps(&mut world, 1_000);
+        assert_eq!(world.manager().sets(), sets, "seed {seed}");
+        assert_eq!(codes(&world), known, "seed {seed}");
+    }
+}
+
+fn codes(world: &World) -> BTreeSet<&'static str> {
+    let findings = all_findings(world);
+    findings.iter().map(|finding| finding.kind.code()).collect()
+}
