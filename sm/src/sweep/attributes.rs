@@ -385,8 +385,8 @@ impl Sweep {
         let confirmed = record.peer.is_some() && record.peer_epoch == inventory.epoch;
         // The cable may have been moved in between.
         let retrained = record.is_retrained(before);
-        // A link falls to Init at both ends: where the other is known as ahead, it was read before,
-        // and what was asked since got lost.
+        // A link falls to Init at both ends: where the other is known as ahead, it was read before
+        // the fall, in this sweep too.
         let is_init = record.state() == Some(PortState::Init);
         let ahead = record.peer.filter(|&peer| {
             let state = inventory.port(peer).and_then(InventoryPort::state);
@@ -415,7 +415,7 @@ impl Sweep {
             self.ask(Query::Node(Some(key)));
         } else {
             if let Some(peer) = ahead {
-                self.ask(Query::Port(peer));
+                self.again(Query::Port(peer));
             }
             self.pass_on(inventory, key);
         }
