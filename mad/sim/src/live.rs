@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
 };
@@ -93,17 +94,60 @@ pub enum LiveError {
 /// [`LiveError::Thread`].
 pub fn spawn(sim: Sim) -> Result<SimHandle, LiveError> {
     let (commands, inbox) = sync_channel(MAX_COMMANDS);
+    let progress = Arc::new(Progress::start(sim.now()));
+    let of_thread = Arc::clone(&progress);
     thread::Builder::new()
         .name("simulated-fabric".to_owned())
-        .spawn(move || Runner::new(sim).run(&inbox))
+        .spawn(move || Runner::new(sim, of_thread).run(&inbox))
         .map_err(LiveError::Thread)?;
-    Ok(SimHandle { commands })
+    Ok(SimHandle { commands, progress })
+}
+
+/// How far the simulation's thread has followed the clock and the datagrams sent to it.
+#[derive(Debug)]
+struct Progress {
+    started: Instant,
+    /// The simulation's time at the start.
+    origin: Time,
+    /// Datagrams sent by clients.
+    sent: AtomicU64,
+    /// Those among them that are in the fabric, counted after `next`.
+    taken: AtomicU64,
+    /// The time of the next event in the fabric, in nanoseconds; `u64::MAX` without one.
+    next: AtomicU64,
+}
+
+impl Progress {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the simulation's thread is what ties virtual time to the clock"
+    )]
+    fn start(origin: Time) -> Progress {
+        Progress {
+            started: Instant::now(),
+            origin,
+            sent: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            next: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.origin + self.started.elapsed()
+    }
+
+    fn is_behind(&self) -> bool {
+        let sent = self.sent.load(Ordering::SeqCst);
+        let taken = self.taken.load(Ordering::SeqCst);
+        taken < sent || self.next.load(Ordering::SeqCst) <= self.now().as_nanos()
+    }
 }
 
 /// Operates a simulated fabric that runs in real time.
 #[derive(Clone, Debug)]
 pub struct SimHandle {
     commands: SyncSender<Command>,
+    progress: Arc<Progress>,
 }
 
 impl SimHandle {
@@ -154,6 +198,7 @@ impl SimHandle {
         self.commands.send(attach).map_err(|_| LiveError::Stopped)?;
         Ok(SimTransport {
             commands: self.commands.clone(),
+            progress: Arc::clone(&self.progress),
             client,
             local,
         })
@@ -165,6 +210,7 @@ impl SimHandle {
 #[derive(Debug)]
 pub struct SimTransport {
     commands: SyncSender<Command>,
+    progress: Arc<Progress>,
     client: AttachId,
     local: Arc<RwLock<LocalPort>>,
 }
@@ -179,6 +225,7 @@ impl SimTransport {
     pub fn sa(&self) -> SimSaPort {
         SimSaPort {
             commands: self.commands.clone(),
+            progress: Arc::clone(&self.progress),
             client: self.client,
             local: Arc::clone(&self.local),
         }
@@ -203,10 +250,16 @@ impl SimTransport {
         self.commands.send(command).map_err(|_| LiveError::Stopped)
     }
 
+    /// Whether the fabric's thread is behind the clock: an answer that should be here may not be.
+    pub fn has_unread(&self) -> bool {
+        self.progress.is_behind()
+    }
+
     /// The handle of the fabric.
     pub fn handle(&self) -> SimHandle {
         SimHandle {
             commands: self.commands.clone(),
+            progress: Arc::clone(&self.progress),
         }
     }
 }
@@ -217,13 +270,20 @@ fn device(local: &RwLock<LocalPort>) -> String {
     format!("{}:{}", local.ca, local.port)
 }
 
-/// Puts a command into the queue, if there is room.
+/// Puts a datagram into the queue, if there is room.
 fn try_send(
     commands: &SyncSender<Command>,
+    progress: &Progress,
     local: &RwLock<LocalPort>,
     command: Command,
 ) -> Result<(), SendError> {
-    commands.try_send(command).map_err(|error| match error {
+    // Before it is sent, so that it is never taken first.
+    progress.sent.fetch_add(1, Ordering::SeqCst);
+    let sent = commands.try_send(command);
+    if sent.is_err() {
+        progress.sent.fetch_sub(1, Ordering::SeqCst);
+    }
+    sent.map_err(|error| match error {
         TrySendError::Full(_) => SendError::Io {
             device: device(local),
             source: io::ErrorKind::WouldBlock.into(),
@@ -239,7 +299,7 @@ impl Transport for SimTransport {
             datagram: *datagram,
             timeout,
         };
-        try_send(&self.commands, &self.local, command)
+        try_send(&self.commands, &self.progress, &self.local, command)
     }
 
     fn local_port(&self) -> LocalPort {
@@ -267,6 +327,7 @@ impl Transport for SimTransport {
 #[derive(Debug, Clone)]
 pub struct SimSaPort {
     commands: SyncSender<Command>,
+    progress: Arc<Progress>,
     client: AttachId,
     local: Arc<RwLock<LocalPort>>,
 }
@@ -278,7 +339,7 @@ impl PerformancePort for SimSaPort {
             datagram: *datagram,
             timeout,
         };
-        try_send(&self.commands, &self.local, command)
+        try_send(&self.commands, &self.progress, &self.local, command)
     }
 }
 
@@ -305,7 +366,7 @@ impl SaPort for SimSaPort {
             },
             timeout,
         };
-        try_send(&self.commands, &self.local, command)
+        try_send(&self.commands, &self.progress, &self.local, command)
     }
 
     fn local_port(&self) -> LocalPort {
@@ -333,29 +394,32 @@ struct Runner {
     refreshed: Option<AttachId>,
     /// How many transports may show a port as it was before the last event.
     stale: usize,
-    started: Instant,
-    /// The simulation's time at the start.
-    origin: Time,
+    progress: Arc<Progress>,
+    /// Datagrams taken of transports.
+    taken: u64,
 }
 
 impl Runner {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this thread is what ties virtual time to the clock"
-    )]
-    fn new(sim: Sim) -> Runner {
+    fn new(sim: Sim, progress: Arc<Progress>) -> Runner {
         Runner {
-            origin: sim.now(),
             sim,
             outlets: BTreeMap::new(),
             refreshed: None,
             stale: 0,
-            started: Instant::now(),
+            progress,
+            taken: 0,
         }
     }
 
     fn now(&self) -> Time {
-        self.origin + self.started.elapsed()
+        self.progress.now()
+    }
+
+    /// Shows how far this thread has come.
+    fn show_progress(&self) {
+        let next = self.sim.next_event().map_or(u64::MAX, Time::as_nanos);
+        self.progress.next.store(next, Ordering::SeqCst);
+        self.progress.taken.store(self.taken, Ordering::SeqCst);
     }
 
     fn run(mut self, inbox: &Receiver<Command>) {
@@ -369,6 +433,7 @@ impl Runner {
             }
             self.catch_up();
             self.refresh();
+            self.show_progress();
             if self.stale > 0 {
                 // Commands come first.
                 continue;
@@ -402,6 +467,7 @@ impl Runner {
                 datagram,
                 timeout,
             } => {
+                self.taken += 1;
                 let now = self.now();
                 self.sim.send_with_timeout(client, &datagram, timeout, now);
             }

@@ -20,6 +20,13 @@ use crate::wire::MadBytes;
 use crate::wire::header::{MadHeader, Method};
 use crate::wire::smp::{Smp, SmpRequest};
 
+/// How late a timer may be handled before its owner counts as late: less than the shortest timeout,
+/// and more than a processor that has other work takes to let it go on.
+const LATE: Duration = Duration::from_millis(10);
+
+/// The most excused attempts of a request, so that a request of an owner that is always late ends.
+const MAX_EXCUSED: u8 = 8;
+
 /// The state of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -39,8 +46,12 @@ struct Transaction<C> {
     place: Place,
     /// Attempts sent.
     attempts: u8,
+    /// Attempts among them whose silence says nothing about the target: they spend no retries.
+    excused: u8,
     /// Its slot among the transaction identifiers, once the first attempt was sent.
     slot: Option<u16>,
+    /// When the first attempt was sent.
+    begun: Time,
     /// When the last attempt was sent.
     sent: Time,
     /// When the attempt before it was sent.
@@ -51,6 +62,13 @@ struct Transaction<C> {
     epoch: Time,
     /// Attempts sent in that epoch that timed out.
     timeouts: u8,
+}
+
+impl<C> Transaction<C> {
+    /// Attempts sent that are not excused.
+    fn counted(&self) -> u8 {
+        self.attempts - self.excused
+    }
 }
 
 /// The result of [`Client::handle`] for a datagram.
@@ -87,6 +105,9 @@ pub struct Client<C> {
     completions: VecDeque<Completion<C>>,
     in_flight: u32,
     last_answer: Option<Time>,
+    /// Attempts sent before this say nothing about their targets and the fabric when they are
+    /// answered late or not at all.
+    excused_before: Time,
     /// Only the counters; [`Client::stats`] fills in the rest.
     counters: ClientStats,
 }
@@ -112,6 +133,7 @@ impl<C> Client<C> {
             completions: VecDeque::new(),
             in_flight: 0,
             last_answer: None,
+            excused_before: Time::ZERO,
             counters: ClientStats::default(),
             config,
         }
@@ -133,7 +155,9 @@ impl<C> Client<C> {
             target: 0,
             place: Place::Waiting,
             attempts: 0,
+            excused: 0,
             slot: None,
+            begun: Time::ZERO,
             sent: Time::ZERO,
             sent_before: Time::ZERO,
             unanswered: None,
@@ -159,11 +183,15 @@ impl<C> Client<C> {
         let index = self.scheduler.take()?;
         let transaction = &mut self.transactions[index];
         let attempt = transaction.attempts;
+        let counted = transaction.counted();
         let slot = *transaction
             .slot
             .get_or_insert_with(|| self.tids.open(index));
         transaction.attempts += 1;
         transaction.place = Place::Out;
+        if attempt == 0 {
+            transaction.begun = now;
+        }
         transaction.sent_before = transaction.sent;
         transaction.sent = now;
 
@@ -183,11 +211,11 @@ impl<C> Client<C> {
             data: request.data,
         });
         let (key, rounds, m_keys) = (request.target, request.rounds, request.m_keys);
-        let patience = self.patience(key, attempt);
+        let patience = self.patience(key, counted);
         self.in_flight += 1;
         self.timers.set(index, now + patience);
-        let timeout = if attempt + 1 < self.most_attempts(rounds, m_keys) {
-            patience + self.patience(key, attempt + 1)
+        let timeout = if counted + 1 < self.most_attempts(rounds, m_keys) {
+            patience + self.patience(key, counted + 1)
         } else {
             patience
         };
@@ -200,6 +228,7 @@ impl<C> Client<C> {
         if !header.class().is_subnet_management() || !header.method().is_response() {
             return Handled::Unsolicited;
         }
+        self.note_lateness(now);
         let (index, age) = match self.tids.owner(header.tid().low()) {
             Owner::Live { index, age } => (index, age),
             Owner::Answered => {
@@ -242,6 +271,7 @@ impl<C> Client<C> {
     /// The transport failed to send the datagram with the transaction identifier `tid`, or gave up
     /// waiting for its answer. [`Client::poll_completion`] returns any completion.
     pub fn handle_send_failed(&mut self, tid: Tid, kind: SendFailure, now: Time) {
+        self.note_lateness(now);
         // Only the present attempt matters, and only while it is out.
         let Owner::Live { index, age: 0 } = self.tids.owner(tid.low()) else {
             return;
@@ -263,7 +293,12 @@ impl<C> Client<C> {
     }
 
     /// Handles all timers due at `now`. [`Client::poll_completion`] returns any completions.
+    ///
+    /// Hand in all datagrams that have arrived before. If the first timer is overdue by 10 ms or
+    /// more, the owner was short of processor time: what it sent before is sent again when it times
+    /// out, and does not count as unanswered.
     pub fn handle_deadline(&mut self, now: Time) {
+        self.note_lateness(now);
         while let Some(index) = self.timers.pop_due(now) {
             let transaction = &mut self.transactions[index];
             if transaction.place == Place::Out {
@@ -273,6 +308,26 @@ impl<C> Client<C> {
                 transaction.place = Place::Waiting;
                 let (target, priority) = (transaction.target, transaction.request.priority);
                 self.scheduler.requeue(target, priority, index);
+            }
+        }
+    }
+
+    /// Excuses all attempts so far: until `now` no target could answer, so that their silence says
+    /// nothing about any of them. Requests that are out are sent again after the shortest timeout.
+    pub fn excuse(&mut self, now: Time) {
+        self.excused_before = now;
+        for index in 0..self.transactions.end() {
+            if self.transactions.get(index).is_none() {
+                continue;
+            }
+            let transaction = &mut self.transactions[index];
+            let is_out = transaction.place == Place::Out;
+            let timed_out = transaction.attempts - u8::from(is_out);
+            transaction.excused = transaction.excused.max(timed_out.min(MAX_EXCUSED));
+            let key = transaction.request.target;
+            if is_out {
+                let again = now + self.patience(key, 0);
+                self.timers.bring_forward(index, again);
             }
         }
     }
@@ -330,12 +385,12 @@ impl<C> Client<C> {
     }
 
     /// Every pending request's context, with the number of its attempts that timed out or could not
-    /// be sent.
+    /// be sent, without [excused](Client::excuse) ones.
     pub fn pending_requests(&self) -> impl Iterator<Item = (&C, u8)> {
         (0..self.transactions.end()).filter_map(|index| {
             let transaction = self.transactions.get(index)?;
             let is_out = transaction.place == Place::Out;
-            let unanswered = transaction.attempts - u8::from(is_out);
+            let unanswered = transaction.counted().saturating_sub(u8::from(is_out));
             Some((&transaction.request.context, unanswered))
         })
     }
@@ -379,9 +434,10 @@ impl<C> Client<C> {
         let is_out = transaction.place == Place::Out;
         let late = transaction.unanswered.is_some() && !(age == 0 && is_out);
         let usual = self.round_trip.smoothed().map(Duration::from_nanos);
-        let of_the_fabric = self
-            .outliers
-            .answered(key, rtt, late, usual, &self.config, now);
+        let of_the_fabric = sent >= self.excused_before
+            && self
+                .outliers
+                .answered(key, rtt, late, usual, &self.config, now);
         if known && of_the_fabric {
             self.round_trip.sample(rtt);
         }
@@ -402,7 +458,7 @@ impl<C> Client<C> {
             self.window.answered(smoothed);
         }
         self.counters.answered += 1;
-        self.finish(index, age, Ok(Response::new(mad)), rtt)
+        self.finish(index, age, Ok(Response::new(mad)), rtt, now)
     }
 
     /// The target answered the present attempt; those before were lost, the last of them sent at
@@ -410,7 +466,7 @@ impl<C> Client<C> {
     fn lost(&mut self, index: u32, sent: Time, now: Time) {
         self.counters.losses += 1;
         let transaction = &self.transactions[index];
-        let before = u32::from(transaction.attempts - 1);
+        let before = u32::from(transaction.counted().saturating_sub(1));
         let in_epoch = if transaction.epoch == self.window.epoch() {
             u32::from(transaction.timeouts)
         } else {
@@ -425,7 +481,14 @@ impl<C> Client<C> {
         }
     }
 
-    /// The timeout of attempt number `attempt`, from 0, to the target `key`.
+    /// Notes at any call whether the owner is late: it had a timer to handle before.
+    fn note_lateness(&mut self, now: Time) {
+        if self.timers.next().is_some_and(|due| due + LATE <= now) {
+            self.excused_before = now;
+        }
+    }
+
+    /// The timeout of attempt number `attempt`, from 0 and without excused ones, to the target `key`.
     fn patience(&self, key: u64, attempt: u8) -> Duration {
         let in_round = attempt % (self.config.retries + 1);
         match self.outliers.round_trip(key) {
@@ -451,8 +514,14 @@ impl<C> Client<C> {
 
     /// The present attempt, whose timer has fired, was not answered.
     fn timed_out(&mut self, index: u32, now: Time) -> Option<Completion<C>> {
-        self.counters.timeouts += 1;
         let transaction = &mut self.transactions[index];
+        if transaction.sent < self.excused_before && transaction.excused < MAX_EXCUSED {
+            transaction.excused += 1;
+            self.counters.excused += 1;
+            self.send_again(index);
+            return None;
+        }
+        self.counters.timeouts += 1;
         let sent = transaction.sent;
         // The silence may be this target's alone. With no answer from any target since, and the
         // window in use, the client takes the fabric to be flooded.
@@ -468,19 +537,26 @@ impl<C> Client<C> {
         if sent >= epoch && !is_guess {
             transaction.timeouts = transaction.timeouts.saturating_add(1);
         }
-        let (attempts, request) = (transaction.attempts, &transaction.request);
+        let (counted, request) = (transaction.counted(), &transaction.request);
         let (rounds, m_keys) = (request.rounds, request.m_keys);
-        if attempts >= self.most_attempts(rounds, m_keys) {
+        let is_last = transaction.attempts == u8::MAX;
+        if is_last || counted >= self.most_attempts(rounds, m_keys) {
             self.counters.failed += 1;
-            return Some(self.finish(index, 0, Err(RequestFailure::TimedOut), now.since(sent)));
+            let outcome = Err(RequestFailure::TimedOut);
+            return Some(self.finish(index, 0, outcome, now.since(sent), now));
         }
+        self.transactions[index].unanswered = Some(sent);
+        self.send_again(index);
+        None
+    }
+
+    /// Queues the request whose present attempt is out for another one.
+    fn send_again(&mut self, index: u32) {
         let transaction = &mut self.transactions[index];
-        transaction.unanswered = Some(sent);
         transaction.place = Place::Waiting;
         self.in_flight -= 1;
         let (target, priority) = (transaction.target, transaction.request.priority);
         self.scheduler.requeue(target, priority, index);
-        None
     }
 
     /// Defers the request whose present attempt is out, or ends it with `failure` if that was the
@@ -489,13 +565,13 @@ impl<C> Client<C> {
         let request = &self.transactions[index].request;
         let most = self.most_attempts(request.rounds, request.m_keys);
         let transaction = &mut self.transactions[index];
-        if transaction.attempts >= most {
+        if transaction.attempts == u8::MAX || transaction.counted() >= most {
             self.counters.failed += 1;
             let waited = now.since(transaction.sent);
-            return Some(self.finish(index, 0, Err(failure), waited));
+            return Some(self.finish(index, 0, Err(failure), waited, now));
         }
-        let doublings =
-            u32::from(transaction.attempts - 1).min(u32::from(ClientConfig::MAX_RETRIES));
+        let doublings = u32::from(transaction.counted().saturating_sub(1))
+            .min(u32::from(ClientConfig::MAX_RETRIES));
         let delay = self
             .config
             .busy_delay
@@ -515,6 +591,7 @@ impl<C> Client<C> {
         age: u8,
         outcome: Result<Response, RequestFailure>,
         rtt: Duration,
+        now: Time,
     ) -> Completion<C> {
         let transaction = self.retire(index, outcome.is_ok());
         let request = transaction.request;
@@ -525,6 +602,7 @@ impl<C> Client<C> {
             route_index: request.route_index(attempt),
             m_key: request.m_keys.of_attempt(attempt),
             rtt,
+            waited: now.since(transaction.begun),
             modifier: request.modifier,
             context: request.context,
         }

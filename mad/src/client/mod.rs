@@ -16,6 +16,9 @@
 //! * **Lost and slow answers**: timeouts follow the measured round trip and double with every
 //!   attempt, each of which takes the next of the request's [routes](Routes). An answer to any
 //!   attempt completes the request.
+//! * **Silence that says nothing**: an attempt that times out 10 ms late or more, or that the owner
+//!   [excuses](Client::excuse), is sent again and counts neither as unanswered nor against the
+//!   retries; its answer is no round trip. At most eight attempts of a request are excused.
 //! * **Several keys**: a request may have several [M_Keys](MKeys), of which its target accepts one
 //!   and drops the others without an answer. Attempts try them in turn on each route; silence then
 //!   does not count as a loss.

@@ -245,6 +245,8 @@ pub struct Completion<C> {
     /// The time between the answered attempt and its answer; between the last attempt and now if
     /// there is none.
     pub rtt: Duration,
+    /// The time between the first attempt and the end.
+    pub waited: Duration,
     /// The attribute modifier of the request.
     pub modifier: u32,
     /// The M_Key of the answered attempt; the last attempt's if there is no answer.

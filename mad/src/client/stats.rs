@@ -17,6 +17,9 @@ pub struct ClientStats {
     pub failed: u64,
     /// Attempts that were not answered in time.
     pub timeouts: u64,
+    /// Attempts that were not answered in time while this client's owner or the whole fabric was
+    /// held up; they were sent again.
+    pub excused: u64,
     /// Attempts that the transport failed to send.
     pub send_failures: u64,
     /// Attempts that were answered BUSY.

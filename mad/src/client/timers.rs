@@ -58,6 +58,15 @@ impl Timers {
         }
     }
 
+    /// Sets the timer of `index`, if it has one, to `at` unless it is due earlier.
+    pub(super) fn bring_forward(&mut self, index: u32, at: Time) {
+        let place = self.position.get(index as usize).copied();
+        if place.is_some_and(|place| place != NONE && self.heap[place as usize].at > at) {
+            self.cancel(index);
+            self.set(index, at);
+        }
+    }
+
     /// Takes out the earliest timer that is due at `now`.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<u32> {
         let first = self.heap.first()?;

@@ -1,6 +1,7 @@
 //! The MAD layer: wire, client, RMPP, transports.
 
 mod client_answers;
+mod client_excuses;
 mod client_network;
 mod client_properties;
 mod client_rough;

@@ -169,7 +169,7 @@ impl Core {
 
     pub(super) fn on_completion(&mut self, completion: Completion<Context>) {
         match (completion.context, &mut self.stage) {
-            (Context::Announcement, _) => return,
+            (Context::Announcement | Context::Witness, _) => return,
             (Context::PeerPoll, _) => return self.on_peer_poll(&completion),
             (Context::Inquiry(question), _) => {
                 return self.on_inquiry(question, &completion.outcome);

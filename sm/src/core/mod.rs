@@ -47,6 +47,7 @@ mod requests;
 pub mod role;
 mod scouting;
 mod settings;
+mod silences;
 mod silent_managers;
 pub mod snapshot;
 mod stage;
@@ -93,6 +94,7 @@ use self::preparing::Preparation;
 use self::requests::Context;
 use self::role::Role;
 pub use self::settings::{CoreConfig, Mode};
+use self::silences::Silences;
 use self::snapshot::Snapshot;
 use self::stage::Stage;
 use self::successor::Succession;
@@ -253,6 +255,7 @@ pub struct Core {
     /// written however fast links come and go.
     last_push_interrupted: bool,
     losses: Losses,
+    silences: Silences,
     /// The core has published suspects of the sweep under way; their end follows with the sweep's.
     suspicion_shown: bool,
     /// At the last scheduled repair: nodes (by port 0) that owed an answer or were not written as
@@ -371,6 +374,7 @@ impl Core {
             unfinished: false,
             last_push_interrupted: false,
             losses: Losses::default(),
+            silences: Silences::default(),
             suspicion_shown: false,
             debtors: BTreeSet::new(),
             residue: Vec::new(),
@@ -481,6 +485,7 @@ impl Core {
         self.mind_lost_registrations(now);
         self.poll_peer(now);
         self.follow_master(now);
+        self.mind_silences(now);
         self.work.wake(now);
         self.run(now);
     }
@@ -502,6 +507,7 @@ impl Core {
             self.epoch.lost.deadline(),
             self.following_due(),
             self.first_sweep_due(),
+            self.silences.deadline(),
             self.work.next_wake(),
             self.congestion_deadline(),
         ]
@@ -570,6 +576,7 @@ impl Core {
     fn run(&mut self, now: Time) {
         loop {
             while let Some(completion) = self.client.poll_completion() {
+                self.silences.note(&completion, now);
                 self.on_completion(completion);
             }
             self.settle_doubts(now);
@@ -609,6 +616,7 @@ impl Core {
     }
 
     fn publish(&mut self, now: Time) {
+        self.follow_silences(now);
         let snapshot = Arc::new(self.snapshot(now));
         self.shows_converging = snapshot.converging;
         self.serving = snapshot.role == Role::Master && snapshot.plan.is_some();

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
-use rsm_mad::client::ClientConfig;
+use rsm_mad::client::{ClientConfig, Priority, Request};
+use rsm_mad::wire::attr::{Attribute, NodeInfo};
 
 use super::Core;
 use super::requests::Context;
 use super::stage::Stage;
+use crate::sweep::inventory::{InventoryNode, PortKey};
 use crate::sweep::{AgentAnswer, Query, Withdrawal};
 
 /// Attempts of a Set that a node leaves unanswered before a push goes on without the node, if
@@ -36,7 +38,33 @@ pub(super) struct Losses {
     at_rest: u32,
     /// When that was.
     rested: Time,
+    /// What is known of the fabric as a whole.
+    quiet: Quiet,
 }
+
+/// Whether silence can be that of single nodes, or is one of the whole fabric.
+///
+/// ```text
+///            an attempt is overdue            its own attempt is overdue, and no node has answered
+/// Unheard ───────────────────────▶ Asked ─────────────────────────────────────▶ Everywhere
+///    ▲ │ judged                     │                                              │
+///    └─┴────────────────────────────┴──────────── any node answers ────────────────┘
+///                              judges the silent                excuses all attempts so far
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Quiet {
+    /// No attempt is overdue that has not been judged.
+    #[default]
+    Unheard,
+    /// Attempts are overdue, and the manager's own switch is asked; so many answers had come.
+    Asked(u64),
+    /// No node has answered, not even the manager's own switch, since this time; so many answers
+    /// had come.
+    Everywhere(Time, u64),
+}
+
+/// How long silence of the whole fabric says nothing about single nodes.
+const LONGEST_QUIET: Duration = Duration::from_secs(1);
 
 impl Losses {
     /// How many unanswered attempts in a row losses explain, if they take `permille` of 1000 by now.
@@ -85,12 +113,13 @@ impl Core {
             (self.losses.at_rest, self.losses.rested) = (stats.loss_permille, now);
         }
         let explained = self.losses.explain(stats.loss_permille, now);
+        // Before the first plan no work waits for silent nodes, and the share of losses is not
+        // known yet.
+        let counts = self.plan.is_some() && self.weigh_silence(has_waited, explained, now);
         let Stage::Sweeping(sweep) = &mut self.stage else {
             return;
         };
-        // Before the first plan no work waits for silent nodes, and the share of losses is not
-        // known yet.
-        if has_waited && self.plan.is_some() {
+        if counts {
             for (context, attempts) in self.client.pending_requests() {
                 if let (Context::Sweep(query), 1..) = (*context, attempts) {
                     sweep.on_overdue(&mut self.inventory, query, attempts, explained);
@@ -144,6 +173,86 @@ impl Core {
         }
     }
 
+    /// Whether overdue attempts count as the silence of their nodes now. Until any node has answered
+    /// after they became overdue, the whole fabric may be silent.
+    fn weigh_silence(&mut self, has_waited: bool, explained: u8, now: Time) -> bool {
+        let stats = self.client.stats();
+        let heard = stats.answered + stats.busy + stats.late + stats.duplicate;
+        match self.losses.quiet {
+            Quiet::Unheard if has_waited && !self.stage.is_idle() => {
+                if !self.ask_witness() {
+                    return true;
+                }
+                self.losses.quiet = Quiet::Asked(heard);
+                false
+            }
+            Quiet::Unheard => false,
+            Quiet::Asked(before) if before == heard => {
+                let mut pending = self.client.pending_requests();
+                if pending.any(|(context, attempts)| {
+                    matches!(context, Context::Witness) && attempts > explained
+                }) {
+                    self.losses.quiet = Quiet::Everywhere(now, heard);
+                }
+                false
+            }
+            Quiet::Everywhere(since, before) if before == heard => {
+                has_waited && now.since(since) >= LONGEST_QUIET
+            }
+            Quiet::Asked(_) => {
+                self.end_quiet();
+                true
+            }
+            Quiet::Everywhere(..) => {
+                self.client.excuse(now);
+                self.end_quiet();
+                false
+            }
+        }
+    }
+
+    fn end_quiet(&mut self) {
+        self.losses.quiet = Quiet::Unheard;
+        self.client
+            .withdraw(|context| matches!(context, Context::Witness));
+    }
+
+    /// Asks the switch at the manager's port for NodeInfo, or another switch beside the manager's.
+    /// Returns whether there is one.
+    fn ask_witness(&mut self) -> bool {
+        let Some(witness) = self.witness() else {
+            return false;
+        };
+        let Some(node) = self.inventory.node(witness) else {
+            return false;
+        };
+        let request = Request {
+            priority: Priority::Urgent,
+            // Not the key of the switch: other requests out to it must not hold this one back.
+            ..Request::get(!witness.0, node.path, NodeInfo::ID, 0, Context::Witness)
+        };
+        self.submit(request);
+        true
+    }
+
+    fn witness(&self) -> Option<Guid> {
+        let inventory = &self.inventory;
+        let local = inventory.local?;
+        let node = inventory.node(local.node)?;
+        let is_witness = |end: &PortKey| {
+            let node = inventory.node(end.node);
+            node.is_some_and(InventoryNode::is_switch) && !inventory.suspects.contains(&end.node)
+        };
+        let beside = match node.is_switch() {
+            true => {
+                let mut peers = node.external_ports().filter_map(|(_, port)| port.peer);
+                peers.find(is_witness)
+            }
+            false => inventory.port(local)?.peer.filter(is_witness),
+        };
+        beside.map(|end| end.node)
+    }
+
     /// Goes on without the outstanding answers, if only silent nodes owe them and there is work to
     /// go on with. Returns whether it gave any up.
     pub(super) fn leave_silent_nodes_out(&mut self) -> bool {
@@ -173,6 +282,9 @@ impl Core {
     /// Lets a push that urgent work waits for go on without silent nodes. Returns whether there are
     /// any.
     pub(super) fn abandon_silent_nodes(&mut self, now: Time) -> bool {
+        if self.losses.quiet != Quiet::Unheard {
+            return false;
+        }
         let Stage::Pushing(push) = &mut self.stage else {
             return false;
         };

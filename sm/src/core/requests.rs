@@ -31,6 +31,8 @@ pub(super) enum Context {
     Sweep(Query),
     Push(Task),
     HandOver,
+    /// Asks the manager's own switch whether the fabric answers at all.
+    Witness,
     /// Asks a master that shares the store.
     PeerPoll,
     /// Asks whether another manager is master.
@@ -85,6 +87,7 @@ impl Core {
                 attempts: 0,
                 route_index: 0,
                 rtt: Duration::ZERO,
+                waited: Duration::ZERO,
                 modifier: rejected.0.modifier,
                 m_key: rejected.0.m_keys.first(),
             };

@@ -145,7 +145,9 @@ impl Snapshot {
     }
 
     pub(super) fn take(core: &Core, now: Time) -> Snapshot {
-        let mut findings = fault::findings(&core.inventory);
+        let mut findings = fault::findings(&core.inventory, |subject| {
+            core.silences.severity(subject, now)
+        });
         findings.extend(core.inventory.habits.findings(&core.inventory));
         findings.extend(core.not_kept.findings(&core.inventory));
         findings.extend(core.residue.iter().cloned());

@@ -62,6 +62,7 @@ impl Core {
                         true
                     }
                     None => {
+                        self.end_silences();
                         self.schedule_light(now);
                         false
                     }

@@ -147,6 +147,18 @@ impl Line {
         }
     }
 
+    /// Whether a datagram has arrived that no sink was called for.
+    pub(super) fn has_unread(&self) -> bool {
+        let port = match self {
+            Line::Plain(port) => port,
+            Line::Traced(port, _) => port.get_ref(),
+        };
+        match port {
+            Attachment::Umad(port) => port.has_unread(),
+            Attachment::Sim(port) => port.has_unread(),
+        }
+    }
+
     /// The sending half of the SA.
     pub(super) fn sa(&mut self) -> Arc<dyn SaPort> {
         let (port, trace) = match self {

@@ -6,6 +6,7 @@
 //! stored state to the thread of the store.
 
 mod access;
+mod arrivals;
 mod attachment;
 mod clock;
 mod compute;
@@ -36,11 +37,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rsm_api::Subnet as _;
 use rsm_ids::{PortKey, PortNum};
+use rsm_mad::Time;
 use rsm_mad::transport::{Inbound, LocalPort, PortEvent, Sink, Sinks};
 use rsm_mad::wire::attr::PortState;
 use tokio::sync::mpsc;
 
 use self::access::Access;
+use self::arrivals::{ArrivalsFirst, LOOK_AGAIN};
 pub use self::attachment::FabricSpec;
 use self::attachment::{Line, Presence};
 use self::clock::Clock;
@@ -406,6 +409,7 @@ impl Shell {
     ) -> anyhow::Result<Option<Arc<Snapshot>>> {
         let mut signals = Signals::listen()?;
         let mut batch = Vec::with_capacity(EVENTS_AT_ONCE);
+        let mut arrivals = ArrivalsFirst::default();
         let (failed, mut failure) = mpsc::channel::<String>(1);
         let mut reports = self.findings.subscribe();
         self.take_reports();
@@ -421,11 +425,17 @@ impl Shell {
             if self.options.once && self.is_finished() {
                 break;
             }
-            let deadline = self.clock.instant(self.core.next_deadline());
             if let Some(pause) = self.pauses.turn() {
                 self.on_pause(pause);
                 continue;
             }
+            let has_waiting = !events.is_empty();
+            let Some(wake) = self.heed_deadlines(&mut arrivals, has_waiting) else {
+                // Deadlines in a row let other tasks go on, too.
+                tokio::task::consume_budget().await;
+                continue;
+            };
+            let wake = self.clock.instant(wake);
             tokio::select! {
                 biased;
                 count = events.recv_many(&mut batch, EVENTS_AT_ONCE) => {
@@ -444,10 +454,8 @@ impl Shell {
                     signals::Signal::Stop => break,
                     signals::Signal::Reload => self.reload(),
                 },
-                () = sleep_until(deadline) => {
-                    self.doubt_mastership();
-                    self.core.handle_deadline(self.clock.now());
-                }
+                // The next turn handles deadlines, or has them wait.
+                () = sleep_until(wake) => {}
                 () = sleep_until(self.reopen_at) => self.reopen(),
                 Some(what) = failure.recv() => anyhow::bail!(what),
                 // The sender is the shell's own.
@@ -478,6 +486,28 @@ impl Shell {
         self.core.set_daemon_findings(self.findings.all(), now);
         let end = self.core.snapshot(now);
         Ok(self.last.map(|_| Arc::new(end)))
+    }
+
+    /// Handles deadlines that are due, after all datagrams that have arrived; `has_waiting`: events
+    /// wait in the channel. Returns when to look again; `None` if it handled some.
+    fn heed_deadlines(
+        &mut self,
+        arrivals: &mut ArrivalsFirst,
+        has_waiting: bool,
+    ) -> Option<Option<Time>> {
+        let now = self.clock.now();
+        let due = self.core.next_deadline();
+        if due.is_none_or(|due| due > now) {
+            *arrivals = ArrivalsFirst::default();
+            return Some(due);
+        }
+        let unread = has_waiting || self.line.has_unread();
+        if !arrivals.permits_deadlines(unread, now) {
+            return Some(Some(now + LOOK_AGAIN));
+        }
+        self.doubt_mastership();
+        self.core.handle_deadline(self.clock.now());
+        None
     }
 
     /// Passes the findings of the daemon's parts to the core, which publishes them.

@@ -1,6 +1,6 @@
 //! Faults that a sweep found, kept until an answer ends them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::Guid;
 use rsm_mad::wire::header::Status;
@@ -170,20 +170,42 @@ impl Faults {
 /// Attributes that a finding names; it counts the others.
 const SHOWN: usize = 5;
 
-/// Findings about the faults of `inventory`.
-pub fn findings(inventory: &Inventory) -> Vec<Finding> {
+/// The subject that is silent if `query` gets no answer; `None` for the manager's own port.
+pub fn subject_of(query: Query) -> Option<Subject> {
+    match query {
+        Query::Node(from) => from.map(Subject::Port),
+        _ => query.node().map(Subject::Node),
+    }
+}
+
+/// What leaves questions unanswered: ports behind which no node answers, nodes that owe answers, and
+/// suspects.
+pub fn silent(inventory: &Inventory) -> BTreeSet<Subject> {
+    let faults = &inventory.faults;
+    let behind = faults.unanswering().map(Subject::Port);
+    let owed = faults.owed().filter_map(subject_of);
+    let suspects = inventory.suspects.iter().copied().map(Subject::Node);
+    behind.chain(owed).chain(suspects).collect()
+}
+
+/// Findings about the faults of `inventory`. Silences have the severity that `severity` has for
+/// their subjects; those with `None` are left out.
+pub fn findings(
+    inventory: &Inventory,
+    severity: impl Fn(Subject) -> Option<Severity>,
+) -> Vec<Finding> {
     let name = |guid: Guid| inventory.name(guid);
     let place = |port: PortKey| format!("{} port {}", name(port.node), port.port);
-    let ports = inventory.faults.ports.iter().map(|(&port, fault)| {
+    let ports = inventory.faults.ports.iter().filter_map(|(&port, fault)| {
         let (kind, severity, text) = match fault {
             Fault::Unanswering { known: Some(guid) } => (
                 FindingKind::Unanswering,
-                Severity::Error,
+                severity(Subject::Port(port))?,
                 format!("{} does not answer behind {}, although the link is up; it is kept and asked again", name(*guid), place(port)),
             ),
             Fault::Unanswering { known: None } => (
                 FindingKind::Unanswering,
-                Severity::Error,
+                severity(Subject::Port(port))?,
                 format!("no node answers behind {}, although the link is up; it is asked again", place(port)),
             ),
             Fault::ZeroGuid => (
@@ -216,10 +238,13 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
                 format!("what is behind {} is more than 63 hops away and cannot be reached", place(port)),
             ),
         };
-        Finding::new(kind, Subject::Port(port), severity, text)
+        Some(Finding::new(kind, Subject::Port(port), severity, text))
     });
     let mut owed: BTreeMap<Guid, Vec<String>> = BTreeMap::new();
     for (query, status) in &inventory.faults.owed {
+        if status.is_none() && subject_of(*query).and_then(&severity).is_none() {
+            continue;
+        }
         let what = match query {
             Query::Port(key) => format!("{} of port {}", query.attribute(), key.port),
             Query::PKeys(key, block) => {
@@ -258,7 +283,8 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
                 name(node)
             );
             let (kind, subject) = (FindingKind::MKeyMismatch, Subject::Node(node));
-            return Finding::new(kind, subject, Severity::Error, text);
+            let severity = severity(subject).unwrap_or(Severity::Error);
+            return Finding::new(kind, subject, severity, text);
         }
         let more = list.len().saturating_sub(SHOWN);
         let mut text = format!(
@@ -269,12 +295,12 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
         if more > 0 {
             text.push_str(&format!(", and {more} more"));
         }
-        Finding::new(
-            FindingKind::Incomplete,
-            Subject::Node(node),
-            Severity::Warning,
-            text,
-        )
+        // A node that answers something else is impaired, however long it leaves the rest unanswered.
+        let subject = Subject::Node(node);
+        let is_silent = inventory.suspects.contains(&node);
+        let severity = severity(subject).filter(|_| is_silent);
+        let severity = severity.unwrap_or(Severity::Warning);
+        Finding::new(FindingKind::Incomplete, subject, severity, text)
     });
     let known = inventory.suspects.iter().filter(|&&node| {
         let behind_port =
@@ -283,17 +309,15 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
         !faults.ports.values().any(behind_port)
             && faults.owed().all(|query| query.node() != Some(node))
     });
-    let suspects = known.map(|&node| {
+    let suspects = known.filter_map(|&node| {
+        let subject = Subject::Node(node);
+        let severity = severity(subject)?;
         let text = format!(
             "{} does not answer; paths that do not need it avoid it, and its neighbours are asked whether its links are up",
             name(node)
         );
-        Finding::new(
-            FindingKind::Unanswering,
-            Subject::Node(node),
-            Severity::Error,
-            text,
-        )
+        let kind = FindingKind::Unanswering;
+        Some(Finding::new(kind, subject, severity, text))
     });
     let keys = m_key::findings(inventory, place);
     ports.chain(nodes).chain(suspects).chain(keys).collect()

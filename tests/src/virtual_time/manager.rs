@@ -1,6 +1,6 @@
 //! One subnet manager in the world, over its incarnations.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use rsm::core::snapshot::Snapshot;
 use rsm::core::{
     ChangeEffect, Core, CoreConfig, Effect, EpochRequest, Event, Mode, SavedCoreState,
 };
+use rsm::findings::Finding;
 use rsm::m_keys::KeyHolder;
 use rsm::plan::groups::GroupSet;
 use rsm::push::Foreseen;
@@ -34,6 +35,15 @@ pub enum Memory {
     Kept,
     /// No state.
     Lost,
+}
+
+/// What a subnet manager looks at first when its processor lets it go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AfterStall {
+    /// The packets that arrived meanwhile.
+    PacketsFirst,
+    /// Its deadlines: the thread that reads the socket is as late as the core.
+    DeadlinesFirst,
 }
 
 /// A subnet manager at a port of the fabric. It can be killed and started again.
@@ -71,6 +81,8 @@ pub struct Manager {
     requests: Vec<EpochRequest>,
     /// The last saved state, until the world has taken it to the shared store.
     unstored: Option<Box<SavedCoreState>>,
+    /// All findings of the snapshots since [`Manager::keep_findings`].
+    shown: Option<BTreeSet<Finding>>,
     /// Since when an SA beside the core answers hosts, and from which snapshot it does.
     serving: Option<(Time, Arc<Snapshot>)>,
 }
@@ -101,6 +113,7 @@ impl Manager {
             foreseen: None,
             requests: Vec::new(),
             unstored: None,
+            shown: None,
             serving: None,
         }
     }
@@ -171,6 +184,33 @@ impl Manager {
         for event in waiting {
             self.handle(event, now);
         }
+    }
+
+    /// Lets it go on after a stall that is no pause: nothing tells it that it is late.
+    pub(super) fn resume_late(&mut self, order: AfterStall, now: Time) {
+        let waiting = self.paused.take().unwrap_or_default();
+        if order == AfterStall::DeadlinesFirst {
+            self.wake(now);
+        }
+        for event in waiting {
+            self.handle(event, now);
+        }
+        self.wake(now);
+    }
+
+    /// Keeps the findings of all snapshots from now on.
+    pub(super) fn keep_findings(&mut self) {
+        self.shown = Some(BTreeSet::new());
+    }
+
+    /// The findings of all snapshots since they are kept.
+    ///
+    /// # Panics
+    ///
+    /// When they are not kept.
+    #[must_use]
+    pub fn shown(&self) -> &BTreeSet<Finding> {
+        self.shown.as_ref().expect("findings are kept")
     }
 
     /// Sets that it has sent, retries included; SubnSet(SMInfo) changes no hardware and does not
@@ -436,6 +476,9 @@ impl Manager {
                 }
                 Effect::Publish(snapshot) => {
                     self.serve(&snapshot, now);
+                    if let Some(shown) = &mut self.shown {
+                        shown.extend(snapshot.findings.iter().cloned());
+                    }
                     self.snapshot = Some(snapshot);
                 }
                 Effect::Foreseen(sets) => self.foreseen = Some(sets),

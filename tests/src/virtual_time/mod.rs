@@ -30,7 +30,7 @@ mod world;
 pub use dice::Dice;
 pub use foreign::ForeignManager;
 pub use ledger::Ledger;
-pub use manager::{Manager, Memory};
+pub use manager::{AfterStall, Manager, Memory};
 pub use walker::{Pairs, Walker};
 pub use watch::BlockWrite;
 pub use world::{Settings, World, first_host};

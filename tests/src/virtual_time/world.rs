@@ -22,7 +22,7 @@ use super::deliveries::Deliveries;
 use super::expect;
 use super::foreign::ForeignManager;
 use super::ledger::Ledger;
-use super::manager::{Manager, Memory};
+use super::manager::{AfterStall, Manager, Memory};
 use super::shared::SharedStore;
 use super::watch::{BlockWrite, Watch};
 
@@ -342,6 +342,21 @@ impl World {
             let now = world.now;
             world.managers[index].resume(pause, now);
         });
+    }
+
+    /// Gives a subnet manager no processor for `stall`: its port goes on, arriving packets wait, and
+    /// the manager is not told.
+    pub fn stall_for(&mut self, index: usize, stall: Duration, order: AfterStall) {
+        self.managers[index].pause();
+        self.schedule(stall, move |world| {
+            let now = world.now;
+            world.managers[index].resume_late(order, now);
+        });
+    }
+
+    /// Keeps the findings of all snapshots of the first subnet manager; see [`Manager::shown`].
+    pub fn keep_findings(&mut self) {
+        self.managers[0].keep_findings();
     }
 
     /// The subnet manager that was added first.

@@ -75,6 +75,7 @@ mod sim_dry_run;
 mod sim_election;
 mod sim_engine;
 mod sim_error_correction;
+mod sim_false_alarm;
 mod sim_fast_recovery;
 mod sim_fdr10;
 mod sim_fencing;

@@ -262,6 +262,11 @@ pub struct Traced<T> {
 
 impl<T> Traced<T> {
     /// The wrapped transport.
+    pub fn get_ref(&self) -> &T {
+        &self.transport
+    }
+
+    /// The wrapped transport.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.transport
     }

@@ -322,6 +322,7 @@ impl UmadTransport {
             gone: AtomicBool::new(false),
             sa_failed: AtomicBool::new(false),
             send_failures: AtomicU32::new(0),
+            reading: AtomicBool::new(false),
         });
         let files = PortFiles::new(&self.local.ca, self.local.port, known.clone());
         let watch = PortWatch::start(&device, files).map_err(|source| UmadError::Thread {
@@ -396,6 +397,11 @@ impl UmadTransport {
             half: Arc::clone(&self.sa),
             known: self.local.clone(),
         }
+    }
+
+    /// Whether a datagram has arrived that no sink was called for: the receive thread is behind.
+    pub fn has_unread(&self) -> bool {
+        self.live().is_some_and(|opened| opened.shared.has_unread())
     }
 
     /// The open port, unless the device vanished.

@@ -49,6 +49,10 @@ impl OpenPorts {
         [Some(&self.smi), self.gsi.as_ref()].into_iter().flatten()
     }
 
+    fn has_input(&self) -> bool {
+        ffi::has_input([&self.smi, self.gsi.as_ref().unwrap_or(&self.smi)])
+    }
+
     fn wait(&self, timeout_ms: u16) {
         match &self.gsi {
             Some(gsi) => ffi::wait_for_either([&self.smi, gsi], timeout_ms),
@@ -68,6 +72,8 @@ pub(super) struct Shared {
     pub(super) sa_failed: AtomicBool,
     /// Datagrams in a row that the device refused.
     pub(super) send_failures: AtomicU32,
+    /// The receive thread reads, or passes on what it has read.
+    pub(super) reading: AtomicBool,
 }
 
 impl Shared {
@@ -85,6 +91,12 @@ impl Shared {
 
     fn takes_nothing(&self) -> bool {
         self.send_failures.load(Ordering::Relaxed) >= SEND_FAILURES_TOLERATED
+    }
+
+    /// Whether a datagram has arrived that no sink was called for.
+    pub(super) fn has_unread(&self) -> bool {
+        // In this order: what the thread reads in between shows in the second.
+        self.is_open() && (self.ports.has_input() || self.reading.load(Ordering::SeqCst))
     }
 
     /// Whether datagrams can still pass.
@@ -129,6 +141,7 @@ pub(super) fn run(
 ) -> Sinks {
     let mut failures = ReadFailures::default();
     while !shared.closing.load(Ordering::Acquire) {
+        shared.reading.store(true, Ordering::SeqCst);
         let mut idle = true;
         let mut gone = shared.takes_nothing() || shared.sa_failed.load(Ordering::Acquire);
         for port in shared.ports.of_thread() {
@@ -162,9 +175,11 @@ pub(super) fn run(
             break;
         }
         if idle {
+            shared.reading.store(false, Ordering::SeqCst);
             shared.ports.wait(WAIT_MS);
         }
     }
+    shared.reading.store(false, Ordering::SeqCst);
     sinks
 }
 

@@ -294,6 +294,7 @@ mod tests {
             gone: AtomicBool::new(false),
             sa_failed: AtomicBool::new(false),
             send_failures: AtomicU32::new(0),
+            reading: AtomicBool::new(false),
         });
         half.open(Agent {
             id: Some(0),

@@ -470,6 +470,12 @@ pub(super) fn wait_for_either(ports: [&OpenPort; 2], timeout_ms: u16) {
     wait_for_input(ports.map(OpenPort::fd), c_int::from(timeout_ms));
 }
 
+/// Whether one of two ports has something to read.
+pub(super) fn has_input(ports: [&OpenPort; 2]) -> bool {
+    let events = wait_for_input(ports.map(OpenPort::fd), 0);
+    events.iter().any(|events| events & libc::POLLIN != 0)
+}
+
 /// Waits until one of two descriptors may have something to read, `timeout_ms` at most; poll
 /// ignores negative numbers. Returns the events of each.
 fn wait_for_input(descriptors: [c_int; 2], timeout_ms: c_int) -> [c_short; 2] {

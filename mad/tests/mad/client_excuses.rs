@@ -1,0 +1,138 @@
+//! Silence that says nothing about a target: the client's owner came late, or nothing could answer.
+
+use std::time::Duration;
+
+use rsm_ids::PortNum;
+use rsm_mad::Time;
+use rsm_mad::client::{Client, ClientConfig, Handled, Request, RequestFailure};
+use rsm_mad::ids::DirectedPath;
+use rsm_mad::transport::SendFailure;
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::{AttrId, Status};
+use rsm_mad::wire::smp::Smp;
+
+const START: Time = Time::from_nanos(1_000_000);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn client() -> Client<u64> {
+    Client::new(ClientConfig::default())
+}
+
+fn ask(client: &mut Client<u64>, target: u64) {
+    let path = DirectedPath::from_hops(&[PortNum(1)]).unwrap();
+    let request = Request::get(target, path, AttrId::NODE_INFO, 0, target);
+    client.submit(request).unwrap();
+}
+
+fn answer(mad: &MadBytes) -> MadBytes {
+    let mut answer = *mad;
+    Smp::from_bytes_mut(&mut answer).make_response(Status::OK);
+    answer
+}
+
+fn sent(client: &mut Client<u64>, now: Time) -> MadBytes {
+    client.poll_transmit(now).unwrap().datagram.mad
+}
+
+fn unanswered(client: &Client<u64>) -> Vec<u8> {
+    let pending = client.pending_requests();
+    pending.map(|(_, attempts)| attempts).collect()
+}
+
+#[test]
+fn attempt_that_times_out_late_is_sent_again_and_does_not_count() {
+    let mut client = client();
+    ask(&mut client, 1);
+    sent(&mut client, START);
+    let late = client.next_deadline().unwrap() + ms(300);
+    client.handle_deadline(late);
+    sent(&mut client, late);
+    assert_eq!(unanswered(&client), [0]);
+    assert_eq!(
+        client.next_deadline().unwrap(),
+        late + ms(100),
+        "not doubled"
+    );
+    let due = client.next_deadline().unwrap();
+    client.handle_deadline(due);
+    assert_eq!(unanswered(&client), [1], "the second is in time");
+    let stats = client.stats();
+    assert_eq!((stats.excused, stats.timeouts), (1, 1));
+}
+
+#[test]
+fn timeout_of_the_transport_while_the_owner_was_late_does_not_count() {
+    let mut client = client();
+    ask(&mut client, 1);
+    let first = sent(&mut client, START);
+    let late = client.next_deadline().unwrap() + ms(300);
+    let tid = Smp::from_bytes(&first).header().tid();
+    client.handle_send_failed(tid, SendFailure::TimedOut, late);
+    sent(&mut client, late);
+    assert_eq!(unanswered(&client), [0]);
+    assert_eq!(client.stats().timeouts, 0);
+}
+
+#[test]
+fn answers_that_waited_for_a_late_owner_lengthen_no_timeout() {
+    let mut client = client();
+    ask(&mut client, 1);
+    let first = sent(&mut client, START);
+    client.handle(&answer(&first), START + ms(1));
+    let before = client.stats().timeout;
+    ask(&mut client, 2);
+    let second = sent(&mut client, START + ms(2));
+    let late = client.next_deadline().unwrap() + ms(400);
+    assert!(matches!(
+        client.handle(&answer(&second), late),
+        Handled::Completed(_)
+    ));
+    let stats = client.stats();
+    assert_eq!((stats.timeout, stats.outliers), (before, 0));
+}
+
+#[test]
+fn request_of_an_owner_that_is_always_late_ends() {
+    let mut client = client();
+    ask(&mut client, 1);
+    let mut now = START;
+    let mut attempts = 0;
+    let completion = loop {
+        if let Some(completion) = client.poll_completion() {
+            break completion;
+        }
+        attempts += usize::from(client.poll_transmit(now).is_some());
+        assert!(attempts < 50, "it ends");
+        now = client.next_deadline().unwrap() + ms(200);
+        client.handle_deadline(now);
+    };
+    assert_eq!(completion.outcome.unwrap_err(), RequestFailure::TimedOut);
+    assert_eq!(completion.waited, now.since(START));
+}
+
+#[test]
+fn excused_attempts_are_sent_again_at_once_and_forgotten() {
+    let mut client = client();
+    ask(&mut client, 1);
+    sent(&mut client, START);
+    let mut last = START;
+    for _ in 0..3 {
+        last = client.next_deadline().unwrap();
+        client.handle_deadline(last);
+        sent(&mut client, last);
+    }
+    assert_eq!(unanswered(&client), [3]);
+    let now = last + ms(50);
+    client.excuse(now);
+    assert_eq!(unanswered(&client), [0]);
+    assert_eq!(client.next_deadline().unwrap(), now + ms(100));
+    client.handle_deadline(now + ms(100));
+    assert_eq!(unanswered(&client), [0], "it was sent before, too");
+    sent(&mut client, now + ms(100));
+    let due = client.next_deadline().unwrap();
+    client.handle_deadline(due);
+    assert_eq!(unanswered(&client), [1]);
+}

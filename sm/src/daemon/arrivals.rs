@@ -1,0 +1,58 @@
+//! Answers that have arrived come before deadlines.
+
+use std::time::Duration;
+
+use rsm_mad::Time;
+
+/// How long deadlines wait at most for what has arrived: a flood of datagrams holds them up no
+/// longer.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+
+/// How often a deadline that waits looks again.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Decides whether deadlines that are due are handled now, or after the datagrams that wait to be
+/// read.
+#[derive(Default, Debug)]
+pub(super) struct ArrivalsFirst {
+    /// Since when deadlines wait.
+    since: Option<Time>,
+}
+
+impl ArrivalsFirst {
+    /// Whether deadlines due at `now` are handled now; `unread`: a datagram that has arrived waits.
+    pub(super) fn permits_deadlines(&mut self, unread: bool, now: Time) -> bool {
+        let since = *self.since.get_or_insert(now);
+        let permits = !unread || now.since(since) >= LONGEST_WAIT;
+        if permits {
+            self.since = None;
+        }
+        permits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn deadlines_wait_for_what_has_arrived() {
+        let mut arrivals = ArrivalsFirst::default();
+        assert!(arrivals.permits_deadlines(false, ms(0)));
+        assert!(!arrivals.permits_deadlines(true, ms(500)));
+        assert!(!arrivals.permits_deadlines(true, ms(510)));
+        assert!(arrivals.permits_deadlines(false, ms(511)));
+        assert!(!arrivals.permits_deadlines(true, ms(700)));
+    }
+
+    #[test]
+    fn flood_holds_deadlines_up_for_a_bounded_time() {
+        let mut arrivals = ArrivalsFirst::default();
+        let permitted = (0..1000).filter(|&now| arrivals.permits_deadlines(true, ms(now)));
+        assert_eq!(permitted.collect::<Vec<_>>()[..3], [100, 201, 302]);
+    }
+}
