@@ -11,12 +11,9 @@
 //! shortest. So any sequence of members is an up*/down* path of as many hops as the shortest.
 
 mod blocks;
-mod ids;
 mod push;
-mod table;
 
-pub use crate::engine::groups::{AdaptiveError, AdaptivePlan, Request, plan};
+pub use crate::engine::groups::{AdaptiveError, AdaptivePlan, GroupIds, Request, plan};
+pub use crate::tables::{AdaptiveTable, AdaptiveTables, NO_GROUP};
 pub use blocks::{Blocks, ENTRIES_PER_BLOCK, GROUPS_PER_BLOCK, blocks_changed};
-pub use ids::GroupIds;
 pub use push::{Meanwhile, Phase, PhaseKind, phases, proved_phases};
-pub use table::{AdaptiveTable, AdaptiveTables, NO_GROUP};

@@ -18,11 +18,10 @@ mod fabric_tree;
 mod file;
 mod further;
 pub(crate) mod groups;
-mod levels;
 mod minhop;
 mod nue;
 mod options;
-mod order;
+mod orientation;
 mod paths;
 mod prepare;
 mod shape;
@@ -58,7 +57,7 @@ use rsm_ids::Guid;
 use crate::lanes::Lanes;
 use crate::lfts::Dump;
 use crate::tables::Tables;
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{SwitchIdx, Topology, levels};
 
 /// The input of an engine beside the topology.
 #[derive(Clone, Debug, Default)]
@@ -445,14 +444,6 @@ impl FromStr for EngineKind {
 /// tables without a known ranking.
 pub fn levels_from_hosts(topology: &Topology) -> Vec<u8> {
     levels::from_edges(topology, levels::ANY_HOST)
-}
-
-/// Every switch, the farthest from the hosts first, equals by GUID: the order that fits most trees.
-pub(crate) fn by_distance_from_hosts(topology: &Topology) -> Vec<SwitchIdx> {
-    let levels = levels::from_edges(topology, levels::ANY_HOST);
-    order::Order::new(topology, levels, &[])
-        .highest_first()
-        .to_vec()
 }
 
 /// Every switch, in order of subtrees: leaf switches of one pod are next to each other, and so are

@@ -1,15 +1,27 @@
-//! Linear forwarding tables (IBA 14.2.5.10, 18.2.4.3.3) as desired state: one byte for each LID.
+//! Tables of switches as desired state: what each does with a packet.
+//!
+//! - [`Lft`]: the linear forwarding table (IBA 14.2.5.10, 18.2.4.3.3), one byte for each LID;
+//! - [`Mft`]: the multicast forwarding table, and the [`Trees`] that it comes from;
+//! - [`AdaptiveTable`]: sets of ports in place of entries.
+//!
+//! Engines and [`crate::mcast`] make them and [`crate::verify`] proves them; none is known here.
 
+mod adaptive;
 mod difference;
+mod multicast;
 mod pool;
+mod trees;
 
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
 
+pub use self::adaptive::{AdaptiveTable, AdaptiveTables, NO_GROUP};
 pub use self::difference::{Difference, Entry};
+pub use self::multicast::{BLOCK_MLIDS, Mft, POSITION_PORTS, PortMask};
 pub(crate) use self::pool::Pool;
+pub use self::trees::{Group, Member, Tree, Trees};
 use crate::topology::SwitchIdx;
 
 /// The entry of a LID that a switch has no path to: packets are discarded.

@@ -10,6 +10,9 @@
 mod builder;
 mod follow;
 mod from_netlist;
+pub(crate) mod levels;
+mod order;
+mod orientation;
 mod origin;
 mod rules;
 mod slow;
@@ -17,6 +20,8 @@ mod view;
 
 pub use builder::{SwitchKey, TopologyBuilder, TopologyError};
 pub use follow::{CableEnd, EndPart, SwitchPart};
+pub(crate) use order::Order;
+pub use orientation::Orientation;
 pub use origin::TopologyId;
 pub use rules::SwitchRules;
 pub use slow::SlowCable;

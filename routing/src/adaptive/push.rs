@@ -21,8 +21,7 @@
 //! leave them while the tables change.
 
 use super::{AdaptiveTable, AdaptiveTables, NO_GROUP};
-use crate::mcast::PortMask;
-use crate::tables::Tables;
+use crate::tables::{PortMask, Tables};
 use crate::topology::Topology;
 use crate::verify::{Held, verify_mixture_of_sets};
 

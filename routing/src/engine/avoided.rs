@@ -7,10 +7,9 @@
 
 use rayon::prelude::*;
 
-use super::order::Order;
 use super::paths::{Row, TILE, Tile, UNREACHED, nearer};
 use super::slots;
-use crate::topology::{Group, SwitchIdx, Topology};
+use crate::topology::{Group, Order, SwitchIdx, Topology};
 
 /// By tile, switch and column: 1 where packets to the column avoid the switch.
 pub(super) struct Avoided {

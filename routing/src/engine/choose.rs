@@ -4,12 +4,11 @@ use rayon::prelude::*;
 use rsm_ids::Lid;
 
 use super::avoided::Avoided;
-use super::order::Order;
 use super::paths::{NEVER, Row, TILE, Tile, UNREACHED, nearer};
 use super::slots;
 use super::spread::{Column, Spread, Target};
 use crate::tables::{Lft, NO_PATH, Tables};
-use crate::topology::{Group, SwitchIdx, Topology};
+use crate::topology::{Group, Order, SwitchIdx, Topology};
 
 /// How many port groups one byte of a column's key stands for.
 const KEY_BITS: usize = 8;

@@ -15,8 +15,7 @@ mod tree;
 use rayon::prelude::*;
 
 use super::channels::{Channels, NONE};
-use super::order::Order;
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 pub(super) use tree::Tree;
 

@@ -44,14 +44,13 @@ pub use self::rebalance::{Rebalanced, misses_parts, rebalance};
 use self::replan::State;
 pub use self::replan::{Change, Prepared, Replan, replan};
 use self::turns::Turns;
-use super::levels::{self, ANY_HOST, FEW_HOSTS};
-use super::order::Order;
 use super::paths::Tile;
 use super::updn;
 use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
 use crate::lanes::Lanes;
 use crate::tables::{Lft, Tables};
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::levels::{self, ANY_HOST, FEW_HOSTS};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// The role of a destination. Each category is numbered, and so balanced, on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

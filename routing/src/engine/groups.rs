@@ -1,5 +1,7 @@
 //! Groups of ports for adaptive routing, from a topology, its tables and their order.
 
+mod ids;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -7,12 +9,10 @@ use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::{Guid, Lid, PortNum};
 
-use super::order::Order;
+pub use self::ids::GroupIds;
 use super::paths::{self, Neighbours, Row, TILE, Tile, UNREACHED, Ways};
-use crate::adaptive::{AdaptiveTable, AdaptiveTables, GroupIds, NO_GROUP};
-use crate::mcast::PortMask;
-use crate::tables::{Lft, Tables};
-use crate::topology::{HalfLink, SwitchIdx, Topology};
+use crate::tables::{AdaptiveTable, AdaptiveTables, Lft, NO_GROUP, PortMask, Tables};
+use crate::topology::{HalfLink, Order, SwitchIdx, Topology};
 
 /// The input of [`plan`].
 pub struct Request<'a> {

@@ -1,13 +1,13 @@
 //! `minhop`: shortest paths, balanced.
 
 use super::choose::Choice;
-use super::levels;
 use super::paths;
 use super::spread::Spread;
 use super::{Engine, EngineError, Options, Routing, prepare};
 use crate::lanes::Lanes;
 use crate::tables::Tables;
 use crate::topology::Topology;
+use crate::topology::levels;
 
 /// Shortest paths over any graph, balanced over equal-cost neighbours and parallel links.
 ///

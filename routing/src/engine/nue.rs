@@ -6,11 +6,10 @@ use super::balance::{self, Balance, Guide, MAX_COLUMNS};
 use super::channels::Channels;
 use super::columns::{self, Column};
 use super::dependencies::{ChannelOrder, Tree, add_turns};
-use super::order::Order;
 use super::{Engine, EngineError, EngineOption, Options, Ranking, Routing, prepare, updn};
 use crate::lanes::{Lanes, ServiceLevels};
 use crate::tables::Tables;
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// Paths that are found within a channel dependency graph that is kept acyclic, so that there is no
 /// credit loop on any graph, with any number of virtual lanes from one on (after Domke, Hoefler and

@@ -11,8 +11,7 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 
-use super::order::Order;
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// Columns in a tile. A tile of 4,000 switches is 1 MB: the size of a second-level cache.
 pub(super) const TILE: usize = 256;

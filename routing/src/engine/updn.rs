@@ -17,13 +17,12 @@ pub(super) use kept::remember;
 
 use super::choose::Choice;
 use super::fabric_tree::Apexes;
-use super::order::Order;
 use super::paths::{self, Costs};
 use super::spread::Spread;
 use super::{AbsentRoots, Engine, EngineError, Options, Ranking, Routing, prepare};
 use crate::lanes::Lanes;
 use crate::tables::Tables;
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// Up*/down* over any graph: every connected pair is reached, and no credit loop can exist.
 ///

@@ -19,7 +19,7 @@ use super::carry;
 use super::order::Hosts;
 use super::patterns;
 use crate::generate::rng::Rng;
-use crate::mcast::PortMask;
+use crate::tables::PortMask;
 use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Held;
 use crate::verify::fabric::Fabric;

@@ -26,9 +26,8 @@ use self::found::Found;
 use self::matched::Matched;
 use self::side::Side;
 use super::tally::Tally;
-use crate::mcast::Orientation;
 use crate::tables::Tables;
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Orientation, SwitchIdx, Topology};
 
 /// Proved tables.
 #[derive(Clone, Copy)]

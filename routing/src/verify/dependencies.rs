@@ -8,8 +8,7 @@ use rayon::prelude::*;
 
 use super::cycles::Waits;
 use super::fabric::{Blocks, Fabric};
-use crate::mcast::PortMask;
-use crate::tables::{BLOCK_LIDS, Lft, Tables};
+use crate::tables::{BLOCK_LIDS, Lft, PortMask, Tables};
 use crate::topology::{SwitchIdx, Topology};
 
 const WORD_BITS: usize = u64::BITS as usize;

@@ -9,9 +9,8 @@ use super::MAX_WITNESSES;
 use super::dependencies::Dependencies;
 use super::lanes::{LaneChannel, LaneDependencies};
 use crate::lanes::Lanes;
-use crate::mcast::{Member, Orientation, PortMask, Tree, Trees};
-use crate::tables::Tables;
-use crate::topology::{PortUse, SwitchIdx, Topology};
+use crate::tables::{Member, PortMask, Tables, Tree, Trees};
+use crate::topology::{Orientation, PortUse, SwitchIdx, Topology};
 
 /// The result of a check of the masks of multicast LIDs.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

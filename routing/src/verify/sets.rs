@@ -22,9 +22,7 @@ use super::cycles::Waits;
 use super::dependencies::{Dependencies, Turns};
 use super::fabric::Fabric;
 use super::{MAX_WITNESSES, PairCounts, Witness};
-use crate::adaptive::{AdaptiveTable, AdaptiveTables, NO_GROUP};
-use crate::mcast::PortMask;
-use crate::tables::{Lft, Tables};
+use crate::tables::{AdaptiveTable, AdaptiveTables, Lft, NO_GROUP, PortMask, Tables};
 use crate::topology::{Destination, SwitchIdx, Topology};
 use walk::SetWalker;
 

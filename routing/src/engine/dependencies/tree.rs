@@ -2,7 +2,7 @@
 
 use super::{ChannelOrder, NEEDED, Wanted};
 use crate::engine::channels::{Channels, NONE};
-use crate::engine::levels;
+use crate::topology::levels;
 use crate::topology::{Component, SwitchIdx, Topology};
 
 /// A spanning tree of each part, by distance from a switch with hosts in its middle.

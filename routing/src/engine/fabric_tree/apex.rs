@@ -10,8 +10,7 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::super::order::Order;
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// Switches of a fabric that can be its apex.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::super::order::Order;
 use super::super::paths::{self, Neighbours, Tile, Ways};
 use super::super::updn::{self, Rank, Unreached};
 use super::super::{EngineError, Options, prepare};
@@ -12,7 +11,7 @@ use super::apex::Apexes;
 use super::detours::{self, Detours};
 use super::live::Live;
 use super::numbering::{self, Numbering};
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// The known fabric and its present parts, with the options of a routing.
 pub(super) struct Site<'a> {

@@ -14,12 +14,11 @@ use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::Guid;
 
-use super::super::order::Order;
 use super::super::paths::{Neighbours, TILE, Tile, UNREACHED, farther, nearer};
 use super::apex::{self, Apexes};
 use super::live::Live;
 use super::numbering::Numbering;
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// The most detours: each is computed and kept on its own, a quarter of a million take some 0.2 s.
 /// Beyond them another order takes less.

@@ -22,14 +22,13 @@ use rsm_ids::Lid;
 
 pub(super) use self::leveller::{Budget, Ground, Leveller, Target};
 use self::leveller::{LeftOut, MAX_READS};
-use super::super::order::Order;
 use super::super::paths::Tile;
 use super::detours::Detours;
 use super::live::Live;
 use super::numbering::Numbering;
 use super::{Categories, Category};
 use crate::tables::Lft;
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// Ports that single destinations have instead of the closed form's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

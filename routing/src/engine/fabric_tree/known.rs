@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::super::Options;
-use super::super::order::Order;
 use super::super::paths::{Neighbours, Tile};
 use super::apex::Apexes;
 use super::detours::{self, Detours};
@@ -12,7 +11,7 @@ use super::live::Live;
 use super::numbering::Numbering;
 use super::turns::Turns;
 use super::{Plan, fill, lids};
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// A known fabric, and the results that depend on it alone.
 #[derive(Clone)]

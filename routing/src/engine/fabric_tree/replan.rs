@@ -21,7 +21,6 @@ use fixedbitset::FixedBitSet;
 use self::basis::Basis;
 pub use self::changes::Change;
 use self::changes::Differences;
-use super::super::order::Order;
 use super::super::paths::Tile;
 use super::super::{AbsentRoots, Options, Ranking, Routing};
 use super::detours::{self, Detours};
@@ -30,7 +29,7 @@ use super::live::Live;
 use super::{Categories, Numbers, gone};
 use crate::lanes::Lanes;
 use crate::tables::{Lft, Tables};
-use crate::topology::{Topology, TopologyId};
+use crate::topology::{Order, Topology, TopologyId};
 
 /// The results that a routing keeps for the next.
 #[derive(Clone)]

@@ -13,8 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::super::Ranking;
-use super::super::order::Order;
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// How the order is made.
 pub(super) const MADE: &str = "ranked depth first";

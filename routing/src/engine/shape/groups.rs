@@ -2,7 +2,7 @@
 
 use rsm_ids::Guid;
 
-use crate::engine::levels;
+use crate::topology::levels;
 use crate::topology::{SwitchIdx, Topology};
 
 /// A switch with fewer hosts than one in this many of the fullest switch's may be a spine with a

@@ -2,13 +2,12 @@
 
 use super::super::Ranking;
 use super::super::fabric_tree::{Apexes, MAX_DETOURS};
-use super::super::levels::{self, ANY_HOST, FEW_HOSTS};
-use super::super::order::Order;
 use super::super::paths;
 use super::connect_roots::{best_leaf, with_connected_roots};
 use super::score::{Population, Reach, Score, reach, score_of};
 use super::{Columns, Ranked, by_index, kept};
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::levels::{self, ANY_HOST, FEW_HOSTS};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// How much worse than the best a kept ranking's fullest link may be, once new switches have come.
 const KEPT_LOAD: f64 = 1.2;

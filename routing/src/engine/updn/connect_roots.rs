@@ -7,9 +7,8 @@
 //! Its neighbours are roots, or lead to them; all other leaves stay below all roots, so that
 //! traffic between hosts has exactly the same paths as before.
 
-use super::super::levels::distances;
-use super::super::order::Order;
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::levels::distances;
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// The order with connecting switches on top, in each part of the fabric that has several peaks,
 /// and how many switches that lifted. `None` when every part has a single peak as it is.

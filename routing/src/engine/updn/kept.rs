@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use rsm_ids::{Guid, Lid};
 
-use super::super::levels::{self, ANY_HOST};
 use super::super::nue::depth_first;
-use super::super::order::Order;
 use super::super::{Prepared, Ranking};
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::levels::{self, ANY_HOST};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// How many switches a ranking remembers, with those that have gone: as many as can have LIDs at
 /// once.

@@ -4,9 +4,8 @@ use rsm_ids::{Lid, PortNum};
 
 use super::super::check::StartingPorts;
 use super::super::fabric::Sources;
-use crate::mcast::Orientation;
 use crate::tables::{Lft, NO_PATH, Tables};
-use crate::topology::{Group, SwitchIdx, Topology};
+use crate::topology::{Group, Orientation, SwitchIdx, Topology};
 
 pub(super) struct Side<'a> {
     pub(super) topology: &'a Topology,

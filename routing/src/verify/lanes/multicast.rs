@@ -12,8 +12,7 @@ use rsm_ids::PortNum;
 use super::graph::{Graph, Set, Wait, members};
 use super::{LaneChannel, ways};
 use crate::lanes::Lanes;
-use crate::mcast::PortMask;
-use crate::tables::Tables;
+use crate::tables::{PortMask, Tables};
 use crate::topology::{SwitchIdx, Topology};
 use crate::verify::cycles::Waits;
 

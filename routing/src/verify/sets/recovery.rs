@@ -4,9 +4,7 @@ use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
 
 use super::{Held, ports};
-use crate::adaptive::{AdaptiveTables, NO_GROUP};
-use crate::mcast::PortMask;
-use crate::tables::{NO_PATH, Tables};
+use crate::tables::{AdaptiveTables, NO_GROUP, NO_PATH, PortMask, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
 /// Which links switches can do without until the manager has repaired the routes. Links are

@@ -5,7 +5,7 @@ use rsm_ids::{Guid, PortNum};
 use super::super::check::StartingPorts;
 use super::super::dependencies::Turns;
 use super::super::fabric::{Fabric, Sources};
-use crate::mcast::PortMask;
+use crate::tables::PortMask;
 use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
 
 /// The fate of packets at a switch.

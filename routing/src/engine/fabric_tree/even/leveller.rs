@@ -16,13 +16,12 @@ use rsm_ids::Lid;
 pub(in super::super) use self::budget::Budget;
 use self::clashes::{Clashes, Near};
 pub(super) use self::level::{LeftOut, MAX_READS};
-use super::super::super::order::Order;
 use super::super::super::paths::{TILE, Tile, UNREACHED, nearer};
 use super::super::super::slots;
 use super::super::detours::Detours;
 use super::super::live::Live;
 use crate::tables::{BLOCK_LIDS, Lft};
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// Rounds over all destinations for each price. The second finds a fraction of the moves of the
 /// first.

@@ -2,9 +2,8 @@
 
 use rayon::prelude::*;
 
-use super::super::super::order::Order;
 use super::super::super::slots;
-use crate::topology::{Group, HalfLink, SwitchIdx, Topology};
+use crate::topology::{Group, HalfLink, Order, SwitchIdx, Topology};
 
 /// A port group of the known fabric as a way out of one switch.
 pub(super) struct Way<'a> {

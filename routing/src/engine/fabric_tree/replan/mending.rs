@@ -6,11 +6,10 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 
-use super::super::super::order::Order;
 use super::super::super::paths::{self, Rows, TILE, Tile, UNREACHED, Ways};
 use super::super::numbering::Numbering;
 use super::Touched;
-use crate::topology::{SwitchIdx, Topology};
+use crate::topology::{Order, SwitchIdx, Topology};
 
 /// A fabric whose ways differ from those of known costs.
 pub(super) struct Repair<'a> {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use rsm_ids::Lid;
 
-use crate::mcast::PortMask;
-use crate::tables::Tables;
+use super::{PortMask, Tables};
 use crate::topology::SwitchIdx;
 
 /// The group without ports, which an entry of a LID without adaptive routing has.

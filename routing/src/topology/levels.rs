@@ -1,12 +1,12 @@
 //! Levels of a tree, guessed from where the hosts are, or from where the top is.
 
-use crate::topology::{SwitchIdx, Topology};
+use super::{SwitchIdx, Topology};
 
 /// The deepest level: farther switches share it.
 const DEEPEST: u8 = 254;
 
 /// Hops to the nearest of some switches; `None` where no cable leads to one.
-pub(super) fn distances(topology: &Topology, from: &[SwitchIdx]) -> Vec<Option<u32>> {
+pub(crate) fn distances(topology: &Topology, from: &[SwitchIdx]) -> Vec<Option<u32>> {
     let mut distances = vec![None; topology.switch_count()];
     let mut queue = Vec::with_capacity(topology.switch_count());
     for &switch in from {
@@ -32,7 +32,7 @@ pub(super) fn distances(topology: &Topology, from: &[SwitchIdx]) -> Vec<Option<u
 
 /// Switches that hosts hang off: at least one in `share` of as many as the fullest switch has.
 /// Aggregation nodes are no hosts, or every spine would be an edge.
-pub(super) fn edges(topology: &Topology, share: usize) -> Vec<SwitchIdx> {
+pub(crate) fn edges(topology: &Topology, share: usize) -> Vec<SwitchIdx> {
     let hosts: Vec<usize> = topology
         .indices()
         .map(|switch| topology.hosts(switch))
@@ -48,13 +48,13 @@ pub(super) fn edges(topology: &Topology, share: usize) -> Vec<SwitchIdx> {
 }
 
 /// A switch with a smaller share of hosts may be a spine with a storage or management node on it.
-pub(super) const FEW_HOSTS: usize = 4;
+pub(crate) const FEW_HOSTS: usize = 4;
 
 /// Sets of switches that hosts hang off, without those that may be spines with a few hosts: in a
 /// tree no leaf is next to another one. First without the switches that have mostly leaves for
 /// neighbours, then without those next to a leaf that have at most as many hosts as one of them,
 /// for each such number. Spines are fewer than leaves.
-pub(super) fn edges_apart(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
+pub(crate) fn edges_apart(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
     let edges = edges(topology, ANY_HOST);
     let hosts = |switch: SwitchIdx| topology.hosts(switch);
     let neighbours = |switch: SwitchIdx| topology.groups(switch).map(|group| group.neighbour);
@@ -85,15 +85,15 @@ pub(super) fn edges_apart(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
 }
 
 /// The share that makes every switch with a host an edge.
-pub(super) const ANY_HOST: usize = usize::MAX;
+pub(crate) const ANY_HOST: usize = usize::MAX;
 
 /// Levels by distance from the edge: the farther, the higher; 0 at the top.
-pub(super) fn from_edges(topology: &Topology, share: usize) -> Vec<u8> {
+pub(crate) fn from_edges(topology: &Topology, share: usize) -> Vec<u8> {
     from_leaves(topology, &edges(topology, share))
 }
 
 /// The same from given leaves.
-pub(super) fn from_leaves(topology: &Topology, leaves: &[SwitchIdx]) -> Vec<u8> {
+pub(crate) fn from_leaves(topology: &Topology, leaves: &[SwitchIdx]) -> Vec<u8> {
     let distances = distances(topology, leaves);
     let farthest = distances.iter().copied().flatten().max().unwrap_or(0);
     distances
@@ -103,7 +103,7 @@ pub(super) fn from_leaves(topology: &Topology, leaves: &[SwitchIdx]) -> Vec<u8> 
 }
 
 /// Levels by distance from the top; parts without a top of their own rank by GUID alone.
-pub(super) fn from_roots(topology: &Topology, roots: &[SwitchIdx]) -> Vec<u8> {
+pub(crate) fn from_roots(topology: &Topology, roots: &[SwitchIdx]) -> Vec<u8> {
     distances(topology, roots)
         .into_iter()
         .map(|hops| level(hops.unwrap_or(0)))
@@ -116,7 +116,7 @@ fn level(hops: u32) -> u8 {
 
 /// For each part, a switch in the middle: half-way along a path between two switches that are as
 /// far from each other as two breadth-first searches find.
-pub(super) fn centres(topology: &Topology) -> Vec<SwitchIdx> {
+pub(crate) fn centres(topology: &Topology) -> Vec<SwitchIdx> {
     topology
         .components()
         .iter()

@@ -1,11 +1,11 @@
 //! The order of the switches, highest first.
 
-use crate::topology::{SwitchIdx, Topology};
+use super::{SwitchIdx, Topology};
 
 /// A total order of the switches: of two neighbours one is above, so that every link has a
 /// direction *up*, and paths without a turn from down to up cannot close a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Order {
+pub(crate) struct Order {
     highest_first: Vec<SwitchIdx>,
     /// Place in `highest_first` by switch.
     position: Vec<u32>,
@@ -16,7 +16,7 @@ pub(super) struct Order {
 impl Order {
     /// By level, equals by GUID or by the [`SwitchRules::ids`](crate::topology::SwitchRules::ids)
     /// in its place, except that `lifted` switches lie above all others, in their order.
-    pub(super) fn new(topology: &Topology, levels: Vec<u8>, lifted: &[SwitchIdx]) -> Order {
+    pub(crate) fn new(topology: &Topology, levels: Vec<u8>, lifted: &[SwitchIdx]) -> Order {
         let mut is_lifted = vec![false; levels.len()];
         for switch in lifted {
             is_lifted[switch.index()] = true;
@@ -31,7 +31,7 @@ impl Order {
     }
 
     /// In the order of a list that names every switch once.
-    pub(super) fn listed(highest_first: Vec<SwitchIdx>, levels: Vec<u8>) -> Order {
+    pub(crate) fn listed(highest_first: Vec<SwitchIdx>, levels: Vec<u8>) -> Order {
         let mut position = vec![0; levels.len()];
         for (place, switch) in highest_first.iter().enumerate() {
             position[switch.index()] = place as u32;
@@ -43,26 +43,26 @@ impl Order {
         }
     }
 
-    pub(super) fn highest_first(&self) -> &[SwitchIdx] {
+    pub(crate) fn highest_first(&self) -> &[SwitchIdx] {
         &self.highest_first
     }
 
-    pub(super) fn levels(&self) -> &[u8] {
+    pub(crate) fn levels(&self) -> &[u8] {
         &self.levels
     }
 
     /// How many switches lie above it.
-    pub(super) fn place(&self, switch: SwitchIdx) -> usize {
+    pub(crate) fn place(&self, switch: SwitchIdx) -> usize {
         self.position[switch.index()] as usize
     }
 
-    pub(super) fn is_above(&self, high: SwitchIdx, low: SwitchIdx) -> bool {
+    pub(crate) fn is_above(&self, high: SwitchIdx, low: SwitchIdx) -> bool {
         self.position[high.index()] < self.position[low.index()]
     }
 
     /// The switches that no neighbour lies above, the highest first. A part of the fabric with a
     /// single peak has an up*/down* path between any two of its switches: both can climb to it.
-    pub(super) fn peaks(&self, topology: &Topology) -> Vec<SwitchIdx> {
+    pub(crate) fn peaks(&self, topology: &Topology) -> Vec<SwitchIdx> {
         self.highest_first
             .iter()
             .copied()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::Guid;
 
-use super::NO_GROUP;
+use crate::tables::NO_GROUP;
 
 /// The group of each destination leaf, by the GUID of its switch.
 ///

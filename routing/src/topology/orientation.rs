@@ -1,7 +1,8 @@
 //! The direction up of links.
 
-use crate::engine::{self, Ranking};
-use crate::topology::{SwitchIdx, Topology};
+use rsm_ids::Guid;
+
+use super::{Order, SwitchIdx, Topology, levels};
 
 /// An order of all switches, so that every link between two of them has a direction up.
 ///
@@ -15,13 +16,13 @@ pub struct Orientation {
 }
 
 impl Orientation {
-    /// The orientation of a ranking, which an engine that ranks switches routed by. `None` where
-    /// the ranking lacks a switch.
-    pub fn of(topology: &Topology, ranking: &Ranking) -> Option<Orientation> {
+    /// The orientation of a list of switches, the highest first; GUIDs of other fabrics and later
+    /// mentions of a switch do not count. `None` where the list lacks a switch.
+    pub(crate) fn of_guids(topology: &Topology, highest_first: &[Guid]) -> Option<Orientation> {
         let mut is_listed = vec![false; topology.switch_count()];
         let mut listed = Vec::with_capacity(topology.switch_count());
-        for guid in ranking.followed() {
-            if let Some(switch) = topology.switch_by_guid(guid)
+        for guid in highest_first {
+            if let Some(switch) = topology.switch_by_guid(*guid)
                 && !std::mem::replace(&mut is_listed[switch.index()], true)
             {
                 listed.push(switch);
@@ -33,7 +34,9 @@ impl Orientation {
     /// By distance from the hosts, the farthest highest, equals by GUID: routes of any engine in a
     /// tree mostly follow this.
     pub fn guessed(topology: &Topology) -> Orientation {
-        Orientation::listed(engine::by_distance_from_hosts(topology))
+        let levels = levels::from_edges(topology, levels::ANY_HOST);
+        let order = Order::new(topology, levels, &[]);
+        Orientation::listed(order.highest_first().to_vec())
     }
 
     fn listed(highest_first: Vec<SwitchIdx>) -> Orientation {
@@ -53,7 +56,7 @@ impl Orientation {
     }
 
     /// How many switches lie higher than this one in the order.
-    pub(super) fn place(&self, switch: SwitchIdx) -> u32 {
+    pub(crate) fn place(&self, switch: SwitchIdx) -> u32 {
         self.position[switch.index()]
     }
 
