@@ -1,9 +1,10 @@
 //! GPU hosts, hints and job plans as messages.
 
 use rsm_gdr::findings::{GpuFinding, GpuFindingKind, GpuSeverity, PortName};
-use rsm_gdr::hints::{GpuHint, PairEnd, PairHint};
+use rsm_gdr::hints::GpuHint;
 use rsm_gdr::hosts::HostOrigin;
 use rsm_gdr::job::{JobPlan, PatternLoad};
+use rsm_gdr::pairs::{PairEnd, PairHint};
 use rsm_gdr::render::{LaunchedRank, launched_ranks};
 use rsm_gdr::{Analysis, Host};
 use rsm_proto::v1;

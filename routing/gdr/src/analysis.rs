@@ -2,16 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rayon::prelude::*;
-
 use super::config::AnalysisConfig;
 use super::fabric::GpuFabric;
-use super::findings::{self, GpuFinding};
-use super::hints::{self, GpuHint};
+use super::findings::GpuFinding;
+use super::hints::GpuHint;
 use super::host::Host;
-use super::hosts::GpuInventory;
 use super::rails::Rails;
-use super::survey::Survey;
 
 /// Why hosts and fabric together give no answer: there is nothing to look at, so that a lack of
 /// faults says nothing.
@@ -54,48 +50,10 @@ pub struct Analysis {
     /// The faults, in the order of hosts and kinds.
     pub findings: Vec<GpuFinding>,
     /// The findings of each host that has any, by their places in `findings`.
-    of_host: BTreeMap<String, Vec<usize>>,
+    pub(super) of_host: BTreeMap<String, Vec<usize>>,
 }
 
 impl Analysis {
-    /// Joins the hosts' inventories with the fabric, or analyses hosts alone.
-    pub fn new(
-        inventory: &GpuInventory,
-        fabric: Option<GpuFabric>,
-        config: AnalysisConfig,
-    ) -> Analysis {
-        let Survey {
-            hosts,
-            rails,
-            peers,
-            faults,
-        } = Survey::new(inventory, fabric.as_ref(), &config);
-        let hints = hosts
-            .par_iter()
-            .enumerate()
-            .map(|(place, host)| {
-                hints::hints(host, place, fabric.as_ref().map(|fabric| (fabric, &rails)))
-            })
-            .collect();
-        let mut analysis = Analysis {
-            fabric,
-            config,
-            hosts,
-            rails,
-            hints,
-            findings: Vec::new(),
-            of_host: BTreeMap::new(),
-        };
-        analysis.findings = findings::find(&analysis, &peers, &faults);
-        for (place, finding) in analysis.findings.iter().enumerate() {
-            for host in finding.hosts() {
-                let of_host = analysis.of_host.entry(host.to_owned()).or_default();
-                of_host.push(place);
-            }
-        }
-        analysis
-    }
-
     /// The fabric, where at least one compute port of a host is in it.
     ///
     /// # Errors

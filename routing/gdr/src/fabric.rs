@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
-use super::host_order::HostPositions;
+use super::positions::HostPositions;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};

@@ -267,7 +267,7 @@ impl GpuFindingKind {
     }
 
     /// Whether the same observation of several hosts is one finding.
-    pub(super) const fn is_grouped(self) -> bool {
+    pub(crate) const fn is_grouped(self) -> bool {
         !matches!(
             self,
             Kind::RailCablesSwapped | Kind::PortClaimedTwice | Kind::JoinConflict

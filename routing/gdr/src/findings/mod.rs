@@ -1,29 +1,8 @@
 //! Faults of hosts and cables, with evidence and advice.
-//!
-//! Each fault is found once: what a missing, moved or reset device explains is not reported again
-//! as its consequence, and the same observation of several hosts is one finding.
 
-mod built;
-mod firmware;
-mod group;
-mod host;
-mod inventories;
 mod kind;
-mod links;
-mod mesh;
-mod nearer;
-mod pcie;
-mod rail;
-mod speed;
 
-use std::collections::BTreeSet;
 use std::fmt;
-
-use rayon::prelude::*;
-
-use super::Analysis;
-use super::claims::JoinFaults;
-use super::peers::Peers;
 
 pub use kind::GpuFindingKind;
 
@@ -94,7 +73,7 @@ pub(crate) struct Common {
 }
 
 /// The most hosts that a line names.
-const MOST_NAMES: usize = 4;
+pub(crate) const MOST_NAMES: usize = 4;
 
 /// Hosts on a line: the first few names, and the number of the others.
 pub fn subject_of(hosts: &[&str]) -> String {
@@ -155,7 +134,7 @@ impl GpuFinding {
     }
 
     /// With the observation that it has in common with other hosts, and what differs of this one.
-    fn like_others(mut self, observation: String, of_host: String) -> GpuFinding {
+    pub(crate) fn like_others(mut self, observation: String, of_host: String) -> GpuFinding {
         self.common = Some(Common {
             observation,
             of_host,
@@ -186,41 +165,4 @@ impl fmt::Display for GpuFinding {
             self.kind.advice()
         )
     }
-}
-
-/// Devices of a host whose faults are found already.
-#[derive(Clone, Default)]
-struct Explained {
-    /// GPUs, by their places.
-    gpus: BTreeSet<usize>,
-    /// Ports, by their places.
-    ports: BTreeSet<usize>,
-    /// GPUs are missing, so that links to them are missing too.
-    lacks_gpus: bool,
-    /// An adapter is in another slot, which changes the order of addresses.
-    has_moved_hca: bool,
-}
-
-/// All faults, in the order of hosts and then kinds.
-pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) -> Vec<GpuFinding> {
-    let (mut findings, explained) = built::find(analysis, peers, faults);
-    findings.extend(rail::find(analysis, peers, faults, &explained));
-    findings.extend(speed::find(analysis, peers));
-    findings.extend(links::compared(analysis, peers, &explained));
-    findings.extend(pcie::find(analysis, peers, &explained));
-    findings.extend(firmware::find(analysis, peers));
-    findings.extend(inventories::unlisted(analysis));
-    findings.extend(nearer::find(analysis));
-    findings.par_extend(
-        faults
-            .par_iter()
-            .enumerate()
-            .flat_map_iter(|(place, faults)| {
-                let mut of_host = Vec::new();
-                inventories::find(analysis, place, faults, &mut of_host);
-                host::find(analysis, place, &explained[place], &mut of_host);
-                of_host
-            }),
-    );
-    group::group(findings)
 }

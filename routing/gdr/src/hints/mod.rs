@@ -1,11 +1,9 @@
 //! The port for each GPU, and its expected performance.
 
-mod pair;
 mod walk;
 
 pub(crate) use walk::walk;
 
-pub use pair::{PairClass, PairEnd, PairError, PairHint, PathHint};
 pub use walk::{ForwardingPath, RouteError};
 
 use super::fabric::GpuFabric;

@@ -6,6 +6,7 @@ use rsm_ids::{Guid, PortNum};
 
 use super::{Block, Blocks, HostPosition, HostPositions, MAX_POSITIONS};
 use crate::fabric::{FabricPort, GpuFabric};
+use crate::positions::most_common;
 use rsm_routing::engine::by_subtree_and;
 use rsm_routing::topology::SwitchIdx;
 
@@ -303,16 +304,4 @@ impl Taking<'_> {
             .ports
             .insert(guid, HostPosition { leaf, place });
     }
-}
-
-/// The most common of some places, the lowest of those that are as common.
-pub(super) fn most_common(places: impl Iterator<Item = u32>) -> Option<u32> {
-    let mut count: BTreeMap<u32, usize> = BTreeMap::new();
-    for place in places {
-        *count.entry(place).or_default() += 1;
-    }
-    let most = count
-        .into_iter()
-        .max_by_key(|&(place, n)| (n, std::cmp::Reverse(place)));
-    most.map(|(place, _)| place)
 }

@@ -11,7 +11,7 @@ pub use pattern::{ParsePatternError, Pattern};
 use super::Analysis;
 use super::findings::{GpuFindingKind, GpuSeverity};
 use super::hosts::MAX_HOSTS;
-use super::render::{self, NcclVersion};
+use super::nccl::{NcclVersion, gpus_to_allow};
 use load::Meter;
 
 /// The most hosts of a job whose pattern is all-to-all: n hosts have n² flows on each rail. Other
@@ -271,7 +271,7 @@ impl Analysis {
             ));
         }
         let far = ranks.iter().filter(|rank| {
-            let allowed = render::gpus_to_allow(self, rank.host, NcclVersion::RAILS);
+            let allowed = gpus_to_allow(self, rank.host, NcclVersion::RAILS);
             allowed.contains(&rank.gpu)
         });
         match far.count() {

@@ -18,6 +18,7 @@ mod process;
 mod slurm;
 mod text;
 
+pub use crate::nccl::{NcclVersion, ParseVersionError};
 pub use cluster::{kubernetes_labels, topograph_graph, volcano_hypernodes};
 pub use dra::resource_slices;
 pub use error::RenderError;
@@ -25,8 +26,7 @@ pub use ibacm::ibacm_paths;
 pub use job::{JOB_FILES, JobFile, LaunchedRank, launched_ranks};
 pub use metrics::metrics;
 pub use mooncake::{mooncake_json, mooncake_script};
-pub(crate) use nccl::gpus_to_allow;
-pub use nccl::{NcclVersion, ParseVersionError, nccl_environment, nccl_topology};
+pub use nccl::{nccl_environment, nccl_topology};
 pub use peers::{host_pairs, peer_map};
 pub use process::{nvshmem_script, ucx_script};
 pub use slurm::{slurm_block, slurm_tree, slurm_yaml};

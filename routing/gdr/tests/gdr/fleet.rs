@@ -6,10 +6,11 @@ use std::sync::Arc;
 use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::findings::{GpuFinding, GpuFindingKind};
 use rsm_gdr::generate::{ExpectedFinding, Fleet, FleetFaults, Storage, fleet};
-use rsm_gdr::hints::{Gdr, PairClass};
+use rsm_gdr::hints::Gdr;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::Tier;
 use rsm_gdr::job::{JobError, JobRequest, Pattern};
+use rsm_gdr::pairs::PairClass;
 use rsm_gdr::render::{JobFile, launched_ranks};
 use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{Analysis, AnalysisConfig};
@@ -166,7 +167,7 @@ fn pairs_are_classed_by_the_path_between_them() {
     assert_eq!(class((here, 4)).class, PairClass::NvLink);
     let leaf = class((near, 3));
     assert_eq!(leaf.class, PairClass::SameLeaf);
-    let hops = |hint: &rsm_gdr::hints::PairHint| {
+    let hops = |hint: &rsm_gdr::pairs::PairHint| {
         let route = hint.paths[0].route.clone().expect("tables").expect("a way");
         route.hops.len()
     };

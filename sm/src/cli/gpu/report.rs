@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use anyhow::Context as _;
 use rsm_gdr::Analysis;
 use rsm_gdr::findings::FindingLines;
-use rsm_gdr::hints::PairHint;
 use rsm_gdr::job::{JobPlan, PatternLoad};
+use rsm_gdr::pairs::PairHint;
 use serde::Serialize;
 
 use crate::cli::Format;
@@ -193,7 +193,7 @@ struct PathPart {
 }
 
 pub(super) fn pair(analysis: &Analysis, hint: &PairHint, format: Format) -> anyhow::Result<()> {
-    let end = |end: &rsm_gdr::hints::PairEnd| EndPart {
+    let end = |end: &rsm_gdr::pairs::PairEnd| EndPart {
         device: end.device.clone(),
         port_guid: end.guid.to_string(),
         lid: end.lid.0,

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::inventories::{missing_text, port_name};
-use super::{Explained, GpuFinding, GpuFindingKind, PortName, links};
+use super::{Explained, links};
 use crate::Analysis;
+use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::hints::{Gdr, GpuHint, HintReason};
 use crate::host::Host;
 use crate::hosts::HostOrigin;
 use crate::inventory::Tier;
 use crate::join::{Joined, NotJoined};
-use crate::render::{NcclVersion, gpus_to_allow};
+use crate::nccl::{NcclVersion, gpus_to_allow};
 use crate::roles::TrafficRole;
 
 /// The findings of a host; `explained` are its devices whose faults other findings tell.

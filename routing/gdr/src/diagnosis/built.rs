@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 
-use super::{Explained, GpuFinding, GpuFindingKind, PortName};
+use super::Explained;
 use crate::Analysis;
 use crate::claims::JoinFaults;
 use crate::fabric::GpuFabric;
+use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::host::Host;
 use crate::hosts::HostOrigin;
 use crate::inventory::{LinkLayer, PciAddress, Tier};

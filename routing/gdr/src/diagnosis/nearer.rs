@@ -1,8 +1,8 @@
 //! Adapters whose place in the host says one role, and whose leaf says another.
 
 use super::inventories::port_name;
-use super::{GpuFinding, GpuFindingKind};
 use crate::Analysis;
+use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::host::Host;
 use crate::inventory::Tier;
 use crate::join::Joined;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{GpuFinding, GpuFindingKind, PortName};
 use crate::Analysis;
 use crate::claims::{Foreign, JoinFaults};
+use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::host::Host;
 use crate::hosts::HostOrigin;
 use crate::join::{JoinConflict, JoinKey, Joined, NotJoined};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{GpuFinding, GpuFindingKind, PortName};
 use crate::Analysis;
 use crate::fabric::GpuFabric;
+use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::host::Host;
 use crate::peers::{Peers, key, majority, rate};
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::Explained;
 use super::inventories::port_name;
-use super::{Explained, GpuFinding, GpuFindingKind};
 use crate::Analysis;
+use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::host::Host;
 use crate::hosts::HostOrigin;
 use crate::inventory::{PciAddress, PcieLink};

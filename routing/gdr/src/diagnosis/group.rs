@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{GpuFinding, GpuFindingKind, MOST_NAMES};
+use crate::findings::{GpuFinding, GpuFindingKind, MOST_NAMES};
 
 /// The parts in which two findings are equal if they differ in their hosts alone.
 type Key = (GpuFindingKind, Vec<u16>, Vec<String>, String);

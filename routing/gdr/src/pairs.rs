@@ -1,10 +1,12 @@
+//! The path between two GPUs.
+
 use std::fmt;
 
 use rsm_ids::{Guid, Lid, PortNum};
 
-use super::walk::{ForwardingPath, RouteError};
-use crate::Analysis;
-use crate::fabric::FabricPort;
+use super::Analysis;
+use super::fabric::FabricPort;
+use super::hints::{ForwardingPath, RouteError};
 
 /// The path between two GPUs, cheapest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

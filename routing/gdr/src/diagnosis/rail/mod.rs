@@ -12,11 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
+use super::Explained;
 use super::inventories::port_name;
-use super::{Explained, GpuFinding, GpuFindingKind, PortName};
 use crate::Analysis;
 use crate::claims::JoinFaults;
 use crate::fabric::GpuFabric;
+use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::hints::wanted;
 use crate::host::Host;
 use crate::hosts::HostOrigin;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::Explained;
 use super::mesh::{self, Short};
-use super::{Explained, GpuFinding, GpuFindingKind};
 use crate::Analysis;
+use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::host::Host;
 use crate::hosts::HostOrigin;
 use crate::inventory::{HostInventory, LinkShape, PciAddress, Tier};

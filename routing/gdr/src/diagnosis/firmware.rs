@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::inventories::port_name;
-use super::{GpuFinding, GpuFindingKind};
 use crate::Analysis;
+use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::host::Host;
 use crate::hosts::HostOrigin;
 use crate::inventory::PciAddress;

@@ -1,0 +1,62 @@
+//! The search for faults of hosts and cables.
+//!
+//! Each fault is found once: what a missing, moved or reset device explains is not reported again
+//! as its consequence, and the same observation of several hosts is one finding.
+
+mod built;
+mod firmware;
+mod group;
+mod host;
+mod inventories;
+mod links;
+mod mesh;
+mod nearer;
+mod pcie;
+mod rail;
+mod speed;
+
+use std::collections::BTreeSet;
+
+use rayon::prelude::*;
+
+use super::Analysis;
+use super::claims::JoinFaults;
+use super::findings::GpuFinding;
+use super::peers::Peers;
+
+/// Devices of a host whose faults are found already.
+#[derive(Clone, Default)]
+struct Explained {
+    /// GPUs, by their places.
+    gpus: BTreeSet<usize>,
+    /// Ports, by their places.
+    ports: BTreeSet<usize>,
+    /// GPUs are missing, so that links to them are missing too.
+    lacks_gpus: bool,
+    /// An adapter is in another slot, which changes the order of addresses.
+    has_moved_hca: bool,
+}
+
+/// All faults, in the order of hosts and then kinds.
+pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) -> Vec<GpuFinding> {
+    let (mut findings, explained) = built::find(analysis, peers, faults);
+    findings.extend(rail::find(analysis, peers, faults, &explained));
+    findings.extend(speed::find(analysis, peers));
+    findings.extend(links::compared(analysis, peers, &explained));
+    findings.extend(pcie::find(analysis, peers, &explained));
+    findings.extend(firmware::find(analysis, peers));
+    findings.extend(inventories::unlisted(analysis));
+    findings.extend(nearer::find(analysis));
+    findings.par_extend(
+        faults
+            .par_iter()
+            .enumerate()
+            .flat_map_iter(|(place, faults)| {
+                let mut of_host = Vec::new();
+                inventories::find(analysis, place, faults, &mut of_host);
+                host::find(analysis, place, &explained[place], &mut of_host);
+                of_host
+            }),
+    );
+    group::group(findings)
+}

@@ -1,0 +1,69 @@
+//! Versions of NCCL, and what they need to be told about a host.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use super::Analysis;
+use super::hints::{Gdr, GpuHint};
+
+/// A version of NCCL.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NcclVersion(pub u32, pub u32, pub u32);
+
+impl NcclVersion {
+    /// The first that takes rail and plane of a port.
+    pub const RAILS: NcclVersion = NcclVersion(2, 30, 7);
+    /// The first that relays through another GPU (PXN).
+    pub const RELAYS: NcclVersion = NcclVersion(2, 12, 0);
+    /// The first that by itself uses GPUDirect RDMA over a coherent link (`NCCL_NET_GDR_C2C`).
+    pub const COHERENT: NcclVersion = NcclVersion(2, 27, 0);
+}
+
+/// The text is no version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a version of NCCL: expected three numbers, like 2.30.7")]
+pub struct ParseVersionError(pub String);
+
+impl FromStr for NcclVersion {
+    type Err = ParseVersionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || ParseVersionError(text.to_owned());
+        let numbers: Vec<u32> = text
+            .split('.')
+            .map(|part| part.parse().map_err(|_| bad()))
+            .collect::<Result<_, _>>()?;
+        match numbers[..] {
+            [major, minor, patch] => Ok(NcclVersion(major, minor, patch)),
+            _ => Err(bad()),
+        }
+    }
+}
+
+/// The GPUs that need `NCCL_NET_GDR_LEVEL` for GPUDirect RDMA, by their places.
+///
+/// A GPU with NVLinks to one that uses GPUDirect RDMA at NCCL's limit needs no other: NCCL relays
+/// through that one (PXN). A coherent link, or a PCIe function for it, makes up for the distance.
+pub(crate) fn gpus_to_allow(
+    analysis: &Analysis,
+    place: usize,
+    version: NcclVersion,
+) -> BTreeSet<usize> {
+    let inventory = &analysis.hosts[place].inventory;
+    let hints = &analysis.hints[place];
+    let by_itself = |hint: &GpuHint| match hint.gdr {
+        Gdr::Coherent => version >= NcclVersion::COHERENT,
+        gdr => gdr.is_expected(),
+    };
+    let relayed = |gpu: usize| {
+        let relays = |other: &GpuHint| inventory.links_between(gpu, other.gpu) > 0;
+        version >= NcclVersion::RELAYS
+            && hints.iter().any(|other| by_itself(other) && relays(other))
+    };
+    hints
+        .iter()
+        .filter(|hint| matches!(hint.gdr, Gdr::WhenAllowed | Gdr::Coherent) && !by_itself(hint))
+        .filter(|hint| !relayed(hint.gpu))
+        .map(|hint| hint.gpu)
+        .collect()
+}
