@@ -4,27 +4,19 @@
 //! happens on a thread of its own, with a time-out, as drivers may hang.
 
 mod arguments;
+mod console;
 mod pace;
 mod reading;
 mod reporter;
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use rsm_gdr::import::to_json;
 
 use self::arguments::{Arguments, Command};
+use self::console::{End, note, put};
 use self::reading::{Outcome, Reader};
-
-/// Ends with these codes, which `--help` lists.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
-    Done = 0,
-    Refused = 1,
-    Usage = 2,
-    Unreachable = 3,
-}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -35,29 +27,6 @@ fn main() -> ExitCode {
         None => reporter::run(&arguments),
     };
     ExitCode::from(end as u8)
-}
-
-/// Writes a line for the log. With standard error closed, the agent works all the same.
-fn note(text: &str) {
-    let plain: String = text
-        .chars()
-        .map(|char| if char.is_control() { ' ' } else { char })
-        .collect();
-    let _ = writeln!(io::stderr(), "rsm-agent: {plain}");
-}
-
-/// Writes to standard output.
-fn put(text: &str) -> End {
-    let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    match written {
-        Ok(()) => End::Done,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => End::Done,
-        Err(error) => {
-            note(&format!("standard output: {error}"));
-            End::Refused
-        }
-    }
 }
 
 /// Prints the inventory of this host.

@@ -9,7 +9,7 @@ use rsm_gdr::inventory::HostInventory;
 use rsm_probe::{NvmlSource, ProbeError, ProbeSettings, Reading};
 
 use crate::arguments::Arguments;
-use crate::note;
+use crate::console::note;
 
 /// The time that /sys may take beside the drivers: an attribute of an adapter may ask its firmware.
 const SYS_LIMIT: Duration = Duration::from_secs(30);

@@ -12,8 +12,9 @@ use sha2::{Digest as _, Sha256};
 use tonic::{Code, Response, Status};
 
 use crate::arguments::Arguments;
+use crate::console::{End, note};
+use crate::pace;
 use crate::reading::{Outcome, Reader};
-use crate::{End, note, pace};
 
 /// How long one call may take.
 const CALL_LIMIT: Duration = Duration::from_secs(20);

@@ -8,10 +8,12 @@
 //!
 //! Nothing here talks to a subnet manager.
 
+mod error;
 pub mod nvml;
 mod reading;
 pub mod snapshot;
 pub mod tool;
 mod vpd;
 
-pub use reading::{NvmlSource, ProbeError, ProbeSettings, Reading, program_output, read};
+pub use error::ProbeError;
+pub use reading::{NvmlSource, ProbeSettings, Reading, program_output, read};

@@ -3,44 +3,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use rsm_gdr::import::{ImportError, InventoryFormat, import, to_json};
-use rsm_gdr::inventory::{
-    Gpu, HostInventory, InventoryError, InventorySource, NvLinkDomain, PciAddress,
-};
+use rsm_gdr::import::{InventoryFormat, import, to_json};
+use rsm_gdr::inventory::{Gpu, HostInventory, InventorySource, NvLinkDomain, PciAddress};
 
+use crate::error::ProbeError;
 use crate::nvml;
 use crate::snapshot::Snapshot;
 use crate::tool::{self, Deadline, ToolError};
-
-/// Why a host has no inventory.
-#[derive(Debug, thiserror::Error)]
-pub enum ProbeError {
-    /// A directory with more entries than any machine has.
-    #[error("{} has more than {most} entries", .path.display())]
-    TooManyEntries {
-        /// The directory.
-        path: PathBuf,
-        /// The most that are read.
-        most: usize,
-    },
-    /// A host without GPUs and adapters.
-    #[error("{} has neither GPUs nor InfiniBand adapters", .sys.display())]
-    Nothing {
-        /// The mount point of /sys.
-        sys: PathBuf,
-    },
-    /// The lines of `/sys` are no inventory.
-    #[error("{}: {error}", .sys.display())]
-    Sys {
-        /// The mount point of /sys.
-        sys: PathBuf,
-        /// The line and the reason.
-        error: Box<ImportError>,
-    },
-    /// All sources together are no inventory.
-    #[error("together the sources are no inventory: {0}")]
-    Together(#[from] InventoryError),
-}
 
 /// How NVML is asked.
 #[derive(Clone, PartialEq, Eq, Debug)]

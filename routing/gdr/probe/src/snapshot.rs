@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rsm_gdr::inventory::PciAddress;
 
-use crate::reading::ProbeError;
+use crate::error::ProbeError;
 use crate::vpd;
 
 /// The longest file to read: attributes of /sys are one page.

@@ -1,0 +1,35 @@
+//! Standard output, the log and the exit code.
+
+use std::io::{self, Write as _};
+
+/// Ends with these codes, which `--help` lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Done = 0,
+    Refused = 1,
+    Usage = 2,
+    Unreachable = 3,
+}
+
+/// Writes a line for the log. With standard error closed, the agent works all the same.
+pub(crate) fn note(text: &str) {
+    let plain: String = text
+        .chars()
+        .map(|char| if char.is_control() { ' ' } else { char })
+        .collect();
+    let _ = writeln!(io::stderr(), "rsm-agent: {plain}");
+}
+
+/// Writes to standard output.
+pub(crate) fn put(text: &str) -> End {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match written {
+        Ok(()) => End::Done,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => End::Done,
+        Err(error) => {
+            note(&format!("standard output: {error}"));
+            End::Refused
+        }
+    }
+}
