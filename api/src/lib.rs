@@ -16,6 +16,7 @@ pub mod v1_fields;
 mod calendar;
 mod gpu;
 mod journal;
+mod role;
 mod server;
 mod traits;
 

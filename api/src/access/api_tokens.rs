@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use super::role::Grant;
 use super::roles_file::role;
+use crate::role::Grant;
 
 /// Most tokens of a file.
 const MAX_TOKENS: usize = 10_000;

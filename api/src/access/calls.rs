@@ -1,6 +1,6 @@
 //! The right that each call needs.
 
-use super::role::Need;
+use crate::role::Need;
 
 /// A service, and what its calls need.
 struct ServiceNeeds {

@@ -21,10 +21,10 @@ use super::calls;
 use super::digest::{ArgumentDigest, Digesting};
 use super::identity::{Caller, Peer, Proof};
 use super::rates::{RateKind, RateSettings, Rates};
-use super::role::{Grant, Need, Role};
 use super::roles_file::RoleTable;
 use super::token::TokenVerifier;
 use crate::calendar::timestamp;
+use crate::role::{Grant, Need, Role};
 use crate::traits::Subnet;
 
 /// Refusals of one identity that have audit entries of their own, per second and at once: a client

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::role::Grant;
+use crate::role::Grant;
 
 /// Longest name of an identity in bytes; the audit log cuts a longer one.
 pub(super) const MAX_NAME_BYTES: usize = 256;

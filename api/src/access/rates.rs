@@ -2,7 +2,7 @@ use std::num::NonZeroU32;
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::role::Need;
+use crate::role::Need;
 
 /// Identities with a rate of their own; further ones share one. At some 100 bytes each they take
 /// less than a megabyte.

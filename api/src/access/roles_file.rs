@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::identity::Certificate;
-use super::role::{Grant, Role};
+use crate::role::{Grant, Role};
 
 /// Most lines with roles: ten for each of a thousand teams.
 pub(super) const MAX_LINES: usize = 10_000;

@@ -2,7 +2,7 @@ use rsm_ids::Guid;
 use rsm_proto::v1;
 
 use super::{Membership, Selector};
-use crate::access::Grant;
+use crate::role::Grant;
 
 /// A change of one partition that is made through the API.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,7 +7,6 @@ use std::ffi::OsStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use clap::CommandFactory as _;
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use rsm_api::client::{Endpoint, connect, default_endpoints};
@@ -16,7 +15,6 @@ use rsm_proto::v1;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use rsm_routing::engine::EngineKind;
 
-use crate::arguments::Arguments;
 use crate::session::PAGE_SIZE;
 
 /// The longest time that Tab may take.
@@ -26,11 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 static INSERTS_RAW: OnceLock<bool> = OnceLock::new();
 
 /// Answers a shell's request for candidates, and ends the process. Returns at once on any other
-/// call. Call it before the first thread starts.
-pub(crate) fn answer() {
+/// call. Call it before the first thread starts. `command` makes the command line.
+pub(crate) fn answer(command: impl Fn() -> clap::Command) {
     if let Some(shell) = std::env::var_os("COMPLETE") {
         INSERTS_RAW.get_or_init(|| shell == "bash" || shell.as_encoded_bytes().ends_with(b"/bash"));
-        CompleteEnv::with_factory(Arguments::command).complete();
+        CompleteEnv::with_factory(command).complete();
     }
 }
 

@@ -14,12 +14,12 @@ mod time;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 
-use arguments::Arguments;
+use commands::Arguments;
 
 fn main() -> ExitCode {
-    completion::answer();
+    completion::answer(Arguments::command);
     let arguments = Arguments::parse();
     if !arguments.global.utc {
         time::use_local_zone();

@@ -6,6 +6,7 @@ use crate::arguments::{Format, Global};
 use crate::failure::Failure;
 use crate::pager::{self, Pager};
 use crate::table::{Layout, Rows};
+use crate::text::printable;
 
 /// Standard output, or the pager in front of it: no other code writes to it.
 pub(crate) struct Output {
@@ -190,11 +191,4 @@ impl Output {
         let message = message.unwrap_or_else(|| "--sort and --limit are for lists".to_owned());
         Err(Failure::Usage(message))
     }
-}
-
-/// Text of the hardware without characters that move the cursor of a terminal.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 
-use crate::output::printable;
+use crate::text::printable;
 
 /// The widest table without `--wide`, in columns of the terminal.
 pub(crate) const WIDTH: u16 = 100;

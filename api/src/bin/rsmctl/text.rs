@@ -9,6 +9,13 @@ pub(crate) use crate::time::timestamp;
 /// The mark of an absent value.
 pub(crate) const NONE: &str = "-";
 
+/// Text of the hardware without characters that move the cursor of a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
+
 /// The name of an enumeration's value.
 pub(crate) fn label<E: Label>(value: i32) -> String {
     E::label(value).unwrap_or(NONE).to_owned()

@@ -1,7 +1,8 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::arguments::{Arguments, Format};
+use super::Arguments;
+use crate::arguments::Format;
 use crate::failure::Failure;
 use crate::output::Output;
 

@@ -8,8 +8,8 @@ use tonic::{Response, Status};
 
 use super::waiting;
 use crate::failure::Failure;
-use crate::output::printable;
 use crate::session::Session;
+use crate::text::printable;
 
 /// The operator's answer before the question.
 #[derive(Debug, Clone, Copy, Args)]

@@ -5,10 +5,10 @@ use rsm_proto::{Label as _, v1};
 use super::watch;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
-use crate::output::{Output, printable};
+use crate::output::Output;
 use crate::session::{Session, all_pages};
 use crate::text::{
-    count, label, label_parser, lid, milliseconds, or_none, port_of, rate, timestamp,
+    count, label, label_parser, lid, milliseconds, or_none, port_of, printable, rate, timestamp,
 };
 use crate::time;
 

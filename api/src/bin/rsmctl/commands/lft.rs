@@ -3,10 +3,9 @@ use rsm_proto::v1;
 
 use crate::completion::of_nodes;
 use crate::failure::Failure;
-use crate::output::printable;
 use crate::session::{PAGE_SIZE, Session};
 use crate::table::Rows;
-use crate::text::port_of;
+use crate::text::{port_of, printable};
 
 /// The linear forwarding table of a switch
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _};
 
-use crate::arguments::Arguments;
+use super::Arguments;
 use crate::failure::Failure;
 
 /// Writes the manual pages, for packages

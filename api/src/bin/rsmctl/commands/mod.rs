@@ -1,6 +1,7 @@
 //! One file per subcommand, and a line of [`Question`] for each that asks a server.
 
 mod aliases;
+mod arguments;
 mod completions;
 mod confirm;
 mod congestion;
@@ -46,7 +47,8 @@ mod whatif;
 
 use clap::Subcommand;
 
-use crate::arguments::{Arguments, Global};
+pub(crate) use self::arguments::Arguments;
+use crate::arguments::Global;
 use crate::failure::Failure;
 use crate::session::Session;
 
@@ -187,7 +189,7 @@ mod tests {
 
     use clap::CommandFactory as _;
 
-    use crate::arguments::Arguments;
+    use super::Arguments;
 
     /// The commands without subcommands below `command`, by their whole names.
     fn leaves(name: &str, command: &clap::Command, found: &mut Vec<String>) {

@@ -5,10 +5,9 @@ use rsm_proto::v1;
 use super::route;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
-use crate::output::printable;
 use crate::session::Session;
 use crate::table::Rows;
-use crate::text::{hex, nanoseconds, number, p_key, service_levels};
+use crate::text::{hex, nanoseconds, number, p_key, printable, service_levels};
 
 /// The paths that the SA answers to a host's query
 #[derive(Debug, Args)]

@@ -2,10 +2,9 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::printable;
 use crate::session::Session;
 use crate::table::Rows;
-use crate::text::count;
+use crate::text::{count, printable};
 
 /// Quality of service: tables of ports, and rules for the service levels of paths
 #[derive(Debug, Args)]

@@ -3,10 +3,9 @@ use rsm_proto::v1;
 
 use crate::completion::of_nodes;
 use crate::failure::Failure;
-use crate::output::printable;
 use crate::session::Session;
 use crate::table::Rows;
-use crate::text::{label, optional};
+use crate::text::{label, optional, printable};
 
 /// The path from one port to another, hop by hop
 #[derive(Debug, Args)]

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::completion::of_nodes;
 use crate::failure::Failure;
-use crate::output::printable;
 use crate::session::Session;
+use crate::text::printable;
 
 /// Acts on a simulated fabric
 #[derive(Debug, Subcommand)]

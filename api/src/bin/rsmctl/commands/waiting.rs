@@ -7,8 +7,8 @@ use rsm_proto::v1;
 use rsm_proto::v1::Stage;
 use tonic::{Response, Status};
 
-use crate::output::printable;
 use crate::session::Session;
+use crate::text::printable;
 
 /// How long an answer may take before the first line of progress.
 const SILENT_FOR: Duration = Duration::from_millis(500);

@@ -5,10 +5,9 @@ use rsm_proto::v1;
 
 use super::{GpuCommand, check, import};
 use crate::failure::Failure;
-use crate::output::printable;
 use crate::session::{Session, all_pages, next_message};
 use crate::table::Rows;
-use crate::text::count;
+use crate::text::{count, printable};
 
 pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<(), Failure> {
     match command {

@@ -9,9 +9,8 @@ use tonic::Code;
 
 use crate::commands::waiting;
 use crate::failure::Failure;
-use crate::output::printable;
 use crate::session::{Session, all_pages};
-use crate::text::count;
+use crate::text::{count, printable};
 
 /// Faults of hosts and their cables; exit code 1 if there is an error, or no host to check
 #[derive(Debug, Args)]

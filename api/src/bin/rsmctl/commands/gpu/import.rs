@@ -10,9 +10,8 @@ use rsm_proto::v1;
 use tokio_stream::iter;
 
 use crate::failure::Failure;
-use crate::output::printable;
 use crate::session::Session;
-use crate::text::count;
+use crate::text::{count, printable};
 
 /// The name, without ending, of the file of a folder that is for hosts without one of their own.
 const DEFAULT: &str = "default";

@@ -7,7 +7,8 @@ use rsm_probe::snapshot::Snapshot;
 
 use crate::arguments::Format;
 use crate::failure::Failure;
-use crate::output::{Output, printable};
+use crate::output::Output;
+use crate::text::printable;
 
 /// Prints this host's GPUs and adapters from /sys, as `rsm gpu` reads them
 #[derive(Debug, Args)]

@@ -1,3 +1,5 @@
+//! Roles of identities, the rights that calls need, and grants.
+
 use std::fmt;
 use std::ops::RangeInclusive;
 
