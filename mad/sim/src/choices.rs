@@ -8,11 +8,10 @@ use rsm_mad::wire::attr::PortState;
 use crate::counters::DropReason;
 use crate::error::SimError;
 use crate::fabric::{DROP, NONE, Node, Switch};
-use crate::performance::Load;
 use crate::probe::{PAYLOAD, Probe};
 use crate::route::{self, MAX_SWITCHES, Traffic, Way};
 use crate::sim::Sim;
-use crate::walks;
+use crate::tally::{self, Load};
 
 /// How switches pick among the ports that they may send a packet by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +58,7 @@ struct Walk<'a> {
     /// Outcomes by the port that the packet enters by; `None`: it is on the way now.
     known: HashMap<u32, Option<Choices>>,
     /// The packet's own walk, if it is one.
-    counted: Option<walks::Walk<'a>>,
+    counted: Option<tally::Walk<'a>>,
 }
 
 impl Sim {

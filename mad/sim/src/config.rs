@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use crate::error::SimError;
 use crate::personality::Devices;
+use crate::specification::split_key;
 
 /// The properties of the simulated hardware. The defaults describe a current fabric (HDR to NDR);
 /// every time is virtual.
@@ -143,18 +144,6 @@ impl SimConfig {
         self.vport_cap = self.vport_cap.max(count);
         Ok(rest)
     }
-}
-
-/// Takes `key`, which ends in `=`, and its value out of a specification. Returns the rest and the
-/// value.
-pub(crate) fn split_key<'a>(spec: &'a str, key: &str) -> Option<(String, &'a str)> {
-    let (start, _) = spec
-        .match_indices(key)
-        .find(|&(at, _)| at > 0 && matches!(spec.as_bytes()[at - 1], b',' | b':'))?;
-    let value = &spec[start + key.len()..];
-    let (value, rest) = value.split_once(',').unwrap_or((value, ""));
-    let before = if rest.is_empty() { start - 1 } else { start };
-    Some((format!("{}{rest}", &spec[..before]), value))
 }
 
 impl Default for SimConfig {

@@ -8,11 +8,11 @@ use rsm_routing::netlist::{self, LinkSpeed, LinkWidth, MAX_DESCRIPTION, Netlist}
 
 use crate::error::SimError;
 use crate::fabric::{NONE, Silence, USUAL, rate_up_to};
+use crate::notice;
 use crate::personality::Personality;
 use crate::queue::Event;
 use crate::rng::Probability;
 use crate::sim::{AttachId, Sim};
-use crate::trap;
 
 fn chance(value: f64) -> Result<Probability, SimError> {
     Probability::new(value).ok_or(SimError::NotAProbability { value })
@@ -349,7 +349,7 @@ impl Sim {
             node.ports()
         };
         for port in end_ports {
-            let notice = trap::local_change(&self.fabric, port, LocalChanges::NODE_DESCRIPTION);
+            let notice = notice::local_change(&self.fabric, port, LocalChanges::NODE_DESCRIPTION);
             self.raise(port, notice);
         }
         Ok(())
@@ -390,7 +390,7 @@ impl Sim {
         };
         info.set_capability_mask(after);
         if after != before {
-            let notice = trap::local_change(&self.fabric, port, LocalChanges::NONE);
+            let notice = notice::local_change(&self.fabric, port, LocalChanges::NONE);
             self.raise(port, notice);
         }
     }
@@ -427,7 +427,7 @@ impl Sim {
         details
             .set_lid(self.fabric.port(address).info.lid())
             .set_port_num(port);
-        let notice = trap::notice_of(&self.fabric, address, NoticeType::Urgent, trap, &details);
+        let notice = notice::notice_of(&self.fabric, address, NoticeType::Urgent, trap, &details);
         self.raise(address, notice);
         Ok(())
     }

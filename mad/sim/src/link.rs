@@ -8,10 +8,10 @@ use rsm_mad::wire::perf::Counter;
 
 use crate::agent::Effect;
 use crate::fabric::NONE;
+use crate::notice;
 use crate::personality::Habit;
 use crate::queue::Event;
 use crate::sim::Sim;
-use crate::trap;
 
 /// From both ends of a link being Armed to the first packet on it.
 const SELF_ACTIVATION: Duration = Duration::from_micros(5);
@@ -173,7 +173,7 @@ impl Sim {
                 if was && only_first {
                     return;
                 }
-                let notice = trap::link_state_change(&self.fabric, first_port);
+                let notice = notice::link_state_change(&self.fabric, first_port);
                 self.raise(first_port, notice);
             }
             None => self.tell_host(port, event),

@@ -6,11 +6,10 @@ use rsm_mad::wire::attr::MulticastForwardingTable;
 use crate::counters::DropReason;
 use crate::error::SimError;
 use crate::fabric::{Fabric, Node, Switch};
-use crate::performance::Load;
 use crate::probe::PAYLOAD;
 use crate::route::{self, Traffic, Way};
 use crate::sim::Sim;
-use crate::walks::Walk;
+use crate::tally::{Load, Walk};
 
 /// The result for the copies of a multicast packet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,14 +1,11 @@
-//! The counters of ports, and the agents that answer for them (IBA 16.1).
+//! The agents that answer for the counters of ports (IBA 16.1).
 //!
 //! General service datagrams and the data packets of [probes](Sim::probe) count on each link that
 //! they cross, and where they are lost; SMPs do not. A [symptom](Sim::set_errors) makes a counter
 //! move by itself.
 
-use std::collections::{BTreeMap, HashMap};
-
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
-use rsm_mad::wire::MAD_LEN;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::perf::{
     ALL_PORTS, CLASS_VERSION, Counter, CounterSet, PERF_DATA_LEN, PerfCapabilityMask,
@@ -17,143 +14,11 @@ use rsm_mad::wire::perf::{
 };
 use rsm_mad::wire::sa::{ClassPortInfo, Record, SaCapabilityMask, SaCapabilityMask2};
 
-use crate::causes::{self, CauseAttribute, Causes, Lost};
+use crate::causes::{CauseAttribute, Lost};
 use crate::error::SimError;
 use crate::route::Way;
 use crate::sim::Sim;
-use crate::walks::Walks;
-
-/// The headers of a datagram on a link, without the VCRC (IBA 16.1.3.5): LRH, BTH, DETH and ICRC.
-const HEADERS: usize = 8 + 12 + 8 + 4;
-
-/// The global route header.
-const GRH: usize = 40;
-
-/// A data packet as counters see it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Load {
-    /// Its length in the unit of PortXmitData.
-    pub(crate) words: u64,
-    pub(crate) is_multicast: bool,
-}
-
-impl Load {
-    /// A datagram within the subnet, with so many bytes of payload.
-    pub(crate) fn unicast(payload: u16) -> Load {
-        Load {
-            words: words(usize::from(payload) + HEADERS),
-            is_multicast: false,
-        }
-    }
-
-    /// A datagram with a global route header.
-    pub(crate) fn global(payload: u16) -> Load {
-        Load {
-            words: words(usize::from(payload) + HEADERS + GRH),
-            is_multicast: false,
-        }
-    }
-
-    /// A multicast datagram, which always has a global route header.
-    pub(crate) fn multicast(payload: u16) -> Load {
-        Load {
-            is_multicast: true,
-            ..Load::global(payload)
-        }
-    }
-}
-
-/// Bytes in words of four; the payload is padded to whole ones.
-fn words(bytes: usize) -> u64 {
-    bytes.div_ceil(4) as u64
-}
-
-/// An error counter that moves by itself.
-#[derive(Debug, Clone, Copy)]
-struct Symptom {
-    per_second: f64,
-    since: Time,
-    /// The errors since then that are in the counter.
-    counted: u64,
-}
-
-/// The counters of a port, and the causes beside them.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct PortCounts {
-    pub(crate) counters: CounterSet,
-    pub(crate) causes: Causes,
-}
-
-impl PortCounts {
-    pub(crate) fn add_all(&mut self, other: &PortCounts) {
-        self.counters.add_all(&other.counters);
-        self.causes.add_all(&other.causes);
-    }
-
-    pub(crate) fn lose(&mut self, lost: &Lost) {
-        self.counters.add(lost.counter, 1);
-        if let Some(cause) = lost.cause {
-            self.causes.add(cause, 1);
-        }
-    }
-}
-
-/// The counters of all ports. A port without an entry has counted nothing.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Performance {
-    /// By port. For look-ups only, never iterated.
-    ports: HashMap<u32, PortCounts>,
-    symptoms: BTreeMap<(u32, Counter), Symptom>,
-    /// Packets of probes, which `ports` does not have yet.
-    pub(crate) walks: Walks,
-}
-
-impl Performance {
-    pub(crate) fn count(&mut self, port: u32, counter: Counter, count: u64) {
-        let counts = self.ports.entry(port).or_default();
-        counts.counters.add(counter, count);
-    }
-
-    /// A unicast datagram crosses the link between two ports.
-    fn cross(&mut self, exit: u32, entry: u32) {
-        let words = Load::unicast(MAD_LEN as u16).words;
-        let sent = &mut self.ports.entry(exit).or_default().counters;
-        sent.add(Counter::XmitData, words);
-        sent.add(Counter::XmitPkts, 1);
-        sent.add(Counter::UnicastXmitPkts, 1);
-        let received = &mut self.ports.entry(entry).or_default().counters;
-        received.add(Counter::RcvData, words);
-        received.add(Counter::RcvPkts, 1);
-        received.add(Counter::UnicastRcvPkts, 1);
-    }
-
-    /// Brings the counters of a port up to `now`, and returns them.
-    fn at(&mut self, port: u32, now: Time) -> &mut PortCounts {
-        let counts = self.ports.entry(port).or_default();
-        self.walks.settle(port, counts);
-        let first = (port, Counter::ALL[0]);
-        let own = self.symptoms.range_mut(first..);
-        for (&(_, counter), symptom) in own.take_while(|((at, _), _)| *at == port) {
-            let elapsed = now.since(symptom.since);
-            let all = (symptom.per_second * elapsed.as_secs_f64()) as u64;
-            let more = all.saturating_sub(symptom.counted);
-            counts.counters.add(counter, more);
-            for &cause in causes::of_damage(counter) {
-                counts.causes.add(cause, more);
-            }
-            symptom.counted = symptom.counted.max(all);
-        }
-        counts
-    }
-
-    /// The counters of a node that loses its power begin anew. Its symptoms stay: they are of the
-    /// cable.
-    pub(crate) fn forget(&mut self, ports: impl Iterator<Item = u32>, now: Time) {
-        for port in ports {
-            *self.at(port, now) = PortCounts::default();
-        }
-    }
-}
+use crate::tally::{Performance, PortCounts, Symptom};
 
 /// The counters that a request selects, and the ports that it selects.
 struct Selected {

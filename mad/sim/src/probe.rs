@@ -3,9 +3,9 @@ use rsm_mad::wire::attr::PKey;
 
 use crate::counters::DropReason;
 use crate::error::SimError;
-use crate::performance::Load;
 use crate::route::{self, Traffic, Way};
 use crate::sim::Sim;
+use crate::tally::Load;
 
 /// The result for a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

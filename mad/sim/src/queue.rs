@@ -1,12 +1,14 @@
 //! Future events, in order of time and then of scheduling.
 
+mod wheel;
+
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use rsm_mad::Time;
 use rsm_mad::wire::header::Class;
 
-use crate::wheel::Wheel;
+use self::wheel::Wheel;
 
 /// A future event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

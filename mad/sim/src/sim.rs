@@ -11,16 +11,16 @@ use rsm_routing::netlist::Netlist;
 
 use crate::agent::Effect;
 use crate::config::SimConfig;
-use crate::congestion::CongestionAgents;
+use crate::congestion_agent::CongestionAgents;
 use crate::counters::{DropReason, SimCounters};
 use crate::error::SimError;
 use crate::fabric::{Fabric, NONE};
 use crate::fault::FabricFaults;
 use crate::journal::SetJournal;
 use crate::packet::{Packet, Packets};
-use crate::performance::Performance;
 use crate::queue::{Event, EventQueue};
 use crate::rng::Rng;
+use crate::tally::Performance;
 
 /// A client that is attached to a port of the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

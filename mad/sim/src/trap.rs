@@ -1,16 +1,12 @@
-//! Traps: reports of agents to the manager (IBA 13.4.9, 14.2.5.1).
+//! Traps: notices that agents send to the manager until it represses them (IBA 13.4.9).
 
 use rsm_ids::Lid;
 use rsm_mad::ids::Tid;
-use rsm_mad::wire::attr::{
-    Attribute, Details, LinkStateChange, LocalChange, LocalChanges, Notice, NoticeType,
-    ProducerType, Trap,
-};
+use rsm_mad::wire::attr::{Attribute, Notice};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::smp::{Smp, SmpRequest};
-use rsm_routing::netlist::NodeKind;
 
-use crate::fabric::{Fabric, Outstanding};
+use crate::fabric::Outstanding;
 use crate::packet::Packet;
 use crate::personality::Habit;
 use crate::queue::Event;
@@ -19,44 +15,6 @@ use crate::sim::Sim;
 /// How many different traps one node keeps until they are repressed. Further ones are not sent;
 /// real agents have one queue of a few entries too.
 const MAX_OUTSTANDING: usize = 16;
-
-/// A generic notice from the agent at `port`.
-pub(crate) fn notice_of<D: Details>(
-    fabric: &Fabric,
-    port: u32,
-    kind: NoticeType,
-    trap: Trap,
-    details: &D,
-) -> Notice {
-    let producer = match fabric.node_of(port).kind {
-        NodeKind::Ca => ProducerType::CA,
-        NodeKind::Switch => ProducerType::SWITCH,
-        NodeKind::Router => ProducerType::ROUTER,
-    };
-    Notice::generic(kind, producer, trap, fabric.port(port).info.lid(), details)
-}
-
-/// Trap 128 from a switch.
-pub(crate) fn link_state_change(fabric: &Fabric, port0: u32) -> Notice {
-    let mut details = LinkStateChange::default();
-    details.set_lid(fabric.port(port0).info.lid());
-    let (kind, trap) = (NoticeType::Urgent, Trap::LINK_STATE_CHANGED);
-    notice_of(fabric, port0, kind, trap, &details)
-}
-
-/// Trap 144 from the agent at `port`: its capability mask changed, or `changes`.
-pub(crate) fn local_change(fabric: &Fabric, port: u32, changes: LocalChanges) -> Notice {
-    let info = &fabric.port(port).info;
-    let mut details = LocalChange::default();
-    details
-        .set_lid(info.lid())
-        .set_other_local_changes(!changes.is_empty())
-        .set_capability_mask(info.capability_mask())
-        .set_capability_mask2(info.capability_mask2())
-        .set_changes(changes);
-    let (kind, trap) = (NoticeType::Informational, Trap::LOCAL_CHANGE);
-    notice_of(fabric, port, kind, trap, &details)
-}
 
 impl Sim {
     /// Begins a trap: sends it now and again until it is repressed. A port without a LID or without

@@ -12,10 +12,10 @@ use crate::config::VPortLids;
 use crate::counters::DropReason;
 use crate::error::SimError;
 use crate::fabric::VPort;
-use crate::performance::Load;
 use crate::probe::PAYLOAD;
 use crate::route::Traffic;
 use crate::sim::Sim;
+use crate::tally::Load;
 
 /// A virtual port: a host's port and an index.
 pub type VPortAt = (Guid, PortNum, u16);

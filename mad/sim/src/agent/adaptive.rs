@@ -8,8 +8,7 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::smp::SMP_DATA_LEN;
 
 use super::{Handled, Request};
-use crate::adaptive::AdaptiveRouting;
-use crate::fabric::DROP;
+use crate::fabric::{AdaptiveRouting, DROP};
 use crate::personality::Habit;
 
 type Data = [u8; SMP_DATA_LEN];

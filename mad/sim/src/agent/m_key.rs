@@ -6,8 +6,8 @@ use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 
 use super::{Effect, Request};
+use crate::notice::notice_of;
 use crate::personality::Habit;
-use crate::trap::notice_of;
 
 /// Whether a request with `key` passes the M_Key check (IBA 14.2.4.1): every request without a key
 /// set, and Gets without the key up to protection level 1.

@@ -10,10 +10,10 @@ use rsm_mad::wire::attr::{
 };
 use rsm_routing::netlist::{self, LinkSpeed, Netlist, NodeKind};
 
+use super::adaptive::AdaptiveRouting;
 use super::node::{Node, Silence, Switch};
 use super::port::{NONE, Port, RateSet};
 use super::{Fabric, MAX_PORTS};
-use crate::adaptive::AdaptiveRouting;
 use crate::config::SimConfig;
 use crate::error::SimError;
 use crate::personality::{Habit, Personality, PortFields};

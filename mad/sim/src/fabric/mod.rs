@@ -1,5 +1,6 @@
 //! Nodes, ports and cables with their programmed state; no packets, no time.
 
+mod adaptive;
 mod build;
 mod node;
 mod p_key;
@@ -13,6 +14,8 @@ use rsm_routing::netlist::NodeKind;
 
 use crate::error::SimError;
 
+pub(crate) use adaptive::AdaptiveRouting;
+pub use adaptive::LinearWrites;
 pub(crate) use build::{USUAL, rate_up_to};
 pub use node::Silence;
 pub(crate) use node::{DROP, Node, Outstanding, Switch};

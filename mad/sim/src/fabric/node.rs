@@ -9,8 +9,8 @@ use rsm_mad::wire::attr::{
 };
 use rsm_routing::netlist::NodeKind;
 
+use super::adaptive::AdaptiveRouting;
 use super::port::RateSet;
-use crate::adaptive::AdaptiveRouting;
 use crate::personality::{Personality, Role};
 use crate::rng::Probability;
 

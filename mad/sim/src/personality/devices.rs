@@ -4,8 +4,8 @@ use rsm_ids::Guid;
 use rsm_routing::netlist::NodeKind;
 
 use super::{HABITS, Habit, MODELS, Personality, PortField, PortFields};
-use crate::config::split_key;
 use crate::rng::Rng;
+use crate::specification::split_key;
 
 /// The devices of a fabric. The default is polite ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use rsm_mad::wire::perf::Counter;
 
+use super::{Load, PortCounts};
 use crate::causes::Lost;
 use crate::fabric::{Fabric, NONE};
-use crate::performance::{Load, PortCounts};
 use crate::route::Way;
 
 /// The packets and words in one direction of a port.

@@ -1,7 +1,7 @@
 //! A calendar of the near future: constant time for each event, where a heap would take most of a
 //! simulation's time.
 
-use crate::queue::Entry;
+use super::Entry;
 
 /// A slot is 256 ns: with a window's worth of packets in flight a few events are in each.
 const SHIFT: u32 = 8;

@@ -1,0 +1,145 @@
+//! Agents of congestion control (IBA annex A10). They keep their settings; nothing is marked and
+//! nothing slows down.
+
+use std::collections::HashMap;
+
+use rsm_mad::wire::congestion::{
+    CC_DATA_LEN, CLASS_VERSION, CaCongestionSetting, CcAttribute, CongestionControlTable,
+    CongestionInfo, CongestionKeyInfo, SwitchCongestionSetting, SwitchControlMap, attribute,
+};
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{ClassPortInfo, Record};
+
+/// The number of blocks of the table of an adapter: that of ConnectX.
+const TABLE_BLOCKS: u8 = 2;
+
+/// The settings of an agent of congestion control, and what reached it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CongestionAgent {
+    /// Its key.
+    pub key: CongestionKeyInfo,
+    /// Of a switch.
+    pub switch: SwitchCongestionSetting,
+    /// Of an adapter.
+    pub adapter: CaCongestionSetting,
+    /// The blocks of an adapter's table.
+    pub table: [CongestionControlTable; TABLE_BLOCKS as usize],
+    /// Gets that reached it.
+    pub gets: u64,
+    /// Sets that reached it.
+    pub sets: u64,
+}
+
+/// The agents by the index of their port: end ports that a request or an operator has met.
+pub(crate) type CongestionAgents = HashMap<u32, CongestionAgent>;
+
+/// A request on its way through an agent.
+pub(crate) struct Request<'a> {
+    pub(crate) method: Method,
+    pub(crate) modifier: u32,
+    pub(crate) is_switch: bool,
+    /// Whether Sets are acknowledged and change nothing.
+    pub(crate) drops: bool,
+    pub(crate) data: &'a mut [u8; CC_DATA_LEN],
+}
+
+impl Request<'_> {
+    /// Answers with the setting, after `change` has taken the new one in a Set.
+    fn answer<A: CcAttribute>(&mut self, held: &mut A, change: impl FnOnce(&mut A, A)) {
+        if self.method == Method::SET && !self.drops {
+            change(held, A::of(self.data));
+        }
+        *self.data = held.to_data();
+    }
+}
+
+impl CongestionAgent {
+    /// Answers a request whose key is right, or whose key does not matter.
+    pub(crate) fn handle(
+        &mut self,
+        attribute: rsm_mad::wire::header::AttrId,
+        has_key: bool,
+        request: &mut Request<'_>,
+    ) -> Result<(), Status> {
+        let is_set = request.method == Method::SET;
+        let refused = Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        match attribute {
+            attribute::CLASS_PORT_INFO if !is_set => {
+                request.data.fill(0);
+                let info = ClassPortInfo::from_prefix_mut(request.data);
+                let info = info.expect("the data are longer");
+                info.set_base_version(1).set_class_version(CLASS_VERSION);
+            }
+            attribute::CONGESTION_INFO if !is_set => {
+                let mut info = CongestionInfo::default();
+                if !request.is_switch {
+                    info.set_control_table_cap(TABLE_BLOCKS);
+                }
+                *request.data = info.to_data();
+            }
+            attribute::CONGESTION_KEY_INFO => {
+                let violations = self.key.violations();
+                request.answer(&mut self.key, |held, new| {
+                    *held = new;
+                    held.set_violations(violations);
+                });
+                if !has_key {
+                    let mut hidden = self.key;
+                    *request.data = hidden.set_cc_key(0).to_data();
+                }
+            }
+            attribute::SWITCH_CONGESTION_SETTING if request.is_switch => {
+                request.answer(&mut self.switch, take_switch_setting);
+            }
+            attribute::CA_CONGESTION_SETTING if !request.is_switch => {
+                request.answer(&mut self.adapter, take_adapter_setting);
+            }
+            attribute::CONGESTION_CONTROL_TABLE if !request.is_switch => {
+                let block = self.table.get_mut(request.modifier as usize);
+                let block = block.ok_or(Status::INVALID_FIELD)?;
+                request.answer(block, |held, new| *held = new);
+                let limit = block.ccti_limit();
+                self.table.iter_mut().for_each(|block| {
+                    block.set_ccti_limit(limit);
+                });
+            }
+            _ => return refused,
+        }
+        Ok(())
+    }
+}
+
+/// Takes the fields of Control_Map.
+fn take_switch_setting(held: &mut SwitchCongestionSetting, new: SwitchCongestionSetting) {
+    let map = new.control_map();
+    held.set_control_map(map);
+    if map.contains(SwitchControlMap::VICTIM_MASK) {
+        held.victim_mask = new.victim_mask;
+    }
+    if map.contains(SwitchControlMap::CREDIT_MASK) {
+        held.credit_mask = new.credit_mask;
+    }
+    if map.contains(SwitchControlMap::THRESHOLD) {
+        held.set_threshold(new.threshold())
+            .set_packet_size(new.packet_size());
+    }
+    if map.contains(SwitchControlMap::CREDIT_STARVATION) {
+        held.set_cs_threshold(new.cs_threshold());
+        held.cs_return_delay = new.cs_return_delay;
+    }
+    if map.contains(SwitchControlMap::MARKING_RATE) {
+        held.set_marking_rate(new.marking_rate());
+    }
+}
+
+/// Takes the service levels of Control_Map.
+fn take_adapter_setting(held: &mut CaCongestionSetting, new: CaCongestionSetting) {
+    let map = new.control_map();
+    held.set_port_control(new.port_control())
+        .set_control_map(map);
+    for (level, entry) in held.entries.iter_mut().enumerate() {
+        if map & (1 << level) != 0 {
+            *entry = new.entries[level];
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Adaptive routing of a switch: groups of ports, and entries that name them.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::{ArGroupTable, ArInfo};
+
+use super::DROP;
+
+/// The effect of a Set of LinearForwardingTable while adaptive routing is on. No public document
+/// specifies it, so that a subnet manager has to handle either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinearWrites {
+    /// The Set replaces the entries that the switch forwards by.
+    TakeEffect,
+    /// The switch stores the block, without effect until adaptive routing is off.
+    Wait,
+}
+
+/// How many groups a switch with [`Habit::AdaptiveRouting`](crate::Habit::AdaptiveRouting) has, the
+/// empty one included.
+const GROUPS: u16 = 2048;
+
+/// Adaptive routing of one switch. The switch has ARInfo, and forwards by tables of its own while
+/// ARInfo.E is set.
+#[derive(Debug, Clone)]
+pub(crate) struct AdaptiveRouting {
+    pub(crate) info: ArInfo,
+    /// Static port by LID; LIDs beyond are dropped.
+    pub(crate) entries: Vec<u8>,
+    /// Group by LID; 0, and LIDs beyond: the static port alone.
+    pub(crate) groups: Vec<u16>,
+    /// Blocks of the group table, if ever written; other groups are empty.
+    pub(crate) group_table: BTreeMap<u16, ArGroupTable>,
+    pub(crate) linear_writes: LinearWrites,
+    /// The agent refuses Set(ARInfo).
+    pub(crate) locked: bool,
+}
+
+impl AdaptiveRouting {
+    /// After power-on: off, without groups. Half of the switches treat Sets of the linear table in
+    /// each way while adaptive routing is on, because either may be true of hardware.
+    pub(crate) fn blank(switch: Guid) -> AdaptiveRouting {
+        let mut info = ArInfo::default();
+        info.set_group_cap(GROUPS)
+            .set_by_sl_cap(true)
+            .set_by_transport_cap(true)
+            .set_fast_recovery_sup(true)
+            .set_sub_groups_supported(1);
+        AdaptiveRouting {
+            info,
+            entries: Vec::new(),
+            groups: Vec::new(),
+            group_table: BTreeMap::new(),
+            linear_writes: match switch.0 % 2 {
+                0 => LinearWrites::TakeEffect,
+                _ => LinearWrites::Wait,
+            },
+            locked: false,
+        }
+    }
+
+    /// The table in force for packets without a choice, if it is not the linear one.
+    pub(crate) fn in_force(&self) -> Option<&[u8]> {
+        self.info.enabled().then_some(&self.entries[..])
+    }
+
+    /// A block of the linear table was written, from the entry `start` on.
+    pub(crate) fn linear_written(&mut self, start: usize, block: &[u8]) {
+        if self.linear_writes == LinearWrites::Wait {
+            return;
+        }
+        let end = start + block.len();
+        if self.entries.len() < end {
+            self.entries.resize(end, DROP);
+        }
+        self.entries[start..end].copy_from_slice(block);
+    }
+
+    /// The group of packets to `lid` on `sl` by the entries, whether or not groups are in use.
+    pub(crate) fn group_of(&self, lid: Lid, sl: u8) -> u16 {
+        let is_left_out = self.info.by_sl_en() && self.info.sl_mask() >> sl & 1 == 0;
+        match self.groups.get(lid.index()) {
+            Some(&group) if !is_left_out => group,
+            _ => 0,
+        }
+    }
+
+    /// The ports of a group.
+    pub(crate) fn ports(&self, group: u16) -> Vec<PortNum> {
+        let entries = ArGroupTable::ENTRIES as u16;
+        let block = self.group_table.get(&(group / entries));
+        block.map_or_else(Vec::new, |block| {
+            block.ports(usize::from(group % entries)).collect()
+        })
+    }
+}
