@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::graph::Load;
 use crate::reply::{self, Reply, failure};
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::shown::Moment;
 
 /// The fields of a request from a query string: unknown names and wrong values are refused.

@@ -14,7 +14,9 @@ mod metrics;
 mod page;
 mod places;
 mod reply;
+mod scrape;
 mod server;
+mod shared;
 mod shown;
 mod ufm;
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rsm_api::access::Peer;
 use rsm_api::access::tls::ServerTls;
-use rsm_api::{Backend, CountersQueries, Reader, Subnet};
+use rsm_api::{Backend, Reader};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -25,12 +25,13 @@ use crate::limits::{
     ANSWER_TIMEOUT, HANDSHAKE_TIMEOUT, HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_CLIENT,
     MAX_FOLLOWERS, MAX_HEAD_BYTES, MAX_HEADERS, MAX_PORT_SCRAPES, SHUTDOWN_GRACE,
 };
-use crate::metrics::{Counted, Exporter, Shard};
+use crate::metrics::{Counted, Exporter};
 use crate::places::{Place, Places};
 use crate::reply::{self, Reply};
+use crate::shared::Shared;
 use crate::shown::{Shown, ShownTexts};
 use crate::ufm::{self, Ufm, UfmSettings};
-use crate::{api, changes, guard, metrics, page};
+use crate::{api, changes, guard, page, scrape};
 
 /// The pause after a failed accept: the system is out of some resource then.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -54,29 +55,6 @@ pub struct HttpServer {
     names: Vec<String>,
     tls: Option<Arc<ServerTls>>,
     ufm: Option<UfmSettings>,
-}
-
-/// The parts that all routes share.
-pub(crate) struct Shared {
-    pub(crate) reader: Reader,
-    pub(crate) subnet: Arc<dyn Subnet>,
-    pub(crate) graphs: GraphCache,
-    pub(crate) exporter: Exporter,
-    pub(crate) counters: Option<Arc<dyn CountersQueries>>,
-    /// The load of the links of the last graph, as JSON.
-    pub(crate) load: Shown<Result<Bytes, String>>,
-    /// The part of a scrape that is from counters.
-    pub(crate) sums: Shown<Bytes>,
-    /// The same without the errors of ports, for scrapes that have all ports.
-    pub(crate) sums_with_ports: Shown<Bytes>,
-    /// Scrapes of all ports.
-    pub(crate) port_texts: ShownTexts<Shard>,
-    /// Places for scrapes of all ports.
-    pub(crate) port_scrapes: Arc<Semaphore>,
-    /// Places for clients that follow changes.
-    pub(crate) followers: Arc<Semaphore>,
-    /// Becomes true when the server stops.
-    pub(crate) stopping: watch::Receiver<bool>,
 }
 
 impl HttpServer {
@@ -186,7 +164,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .merge(page::routes())
         .merge(api::routes())
         .merge(changes::routes())
-        .merge(metrics::routes())
+        .merge(scrape::routes())
         .fallback(async || reply::failure(StatusCode::NOT_FOUND, "there is nothing at this path"))
         .with_state(shared)
 }

@@ -211,7 +211,7 @@ fn avoided(text: &mut Text, avoided: &v1::AvoidedParts) {
 }
 
 /// Links by state.
-pub(super) fn links(active: u64, not_active: u64) -> String {
+pub(crate) fn links(active: u64, not_active: u64) -> String {
     let mut text = Text::new();
     let mut family = text.gauge("rsm_links", "Links by whether they are active.");
     family.sample(&[("state", "active")], active);

@@ -1,0 +1,34 @@
+//! The parts that all routes share.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use rsm_api::{CountersQueries, Reader, Subnet};
+use tokio::sync::{Semaphore, watch};
+
+use crate::graph::GraphCache;
+use crate::metrics::{Exporter, Shard};
+use crate::shown::{Shown, ShownTexts};
+
+/// The parts that all routes share.
+pub(crate) struct Shared {
+    pub(crate) reader: Reader,
+    pub(crate) subnet: Arc<dyn Subnet>,
+    pub(crate) graphs: GraphCache,
+    pub(crate) exporter: Exporter,
+    pub(crate) counters: Option<Arc<dyn CountersQueries>>,
+    /// The load of the links of the last graph, as JSON.
+    pub(crate) load: Shown<Result<Bytes, String>>,
+    /// The part of a scrape that is from counters.
+    pub(crate) sums: Shown<Bytes>,
+    /// The same without the errors of ports, for scrapes that have all ports.
+    pub(crate) sums_with_ports: Shown<Bytes>,
+    /// Scrapes of all ports.
+    pub(crate) port_texts: ShownTexts<Shard>,
+    /// Places for scrapes of all ports.
+    pub(crate) port_scrapes: Arc<Semaphore>,
+    /// Places for clients that follow changes.
+    pub(crate) followers: Arc<Semaphore>,
+    /// Becomes true when the server stops.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
