@@ -21,6 +21,7 @@
 //! * [`web`] runs rsm with its page, and a browser; [`gpu_matrix`] is a GPU host for it.
 //! * [`sharing`] runs managers that share a store, [`slow_link`] stands between them and it.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
+//! * [`structure`] reads the sources of the workspace: its module graphs and sizes.
 //! * [`peer`] handles missing programs, [`binaries`] finds rsm's own.
 
 pub mod answering;
@@ -49,6 +50,7 @@ pub mod sharing;
 pub mod slow_link;
 pub mod sm;
 pub mod storm;
+pub mod structure;
 pub mod tap;
 pub mod virtual_time;
 pub mod web;

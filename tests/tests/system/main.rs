@@ -120,3 +120,4 @@ mod sim_torus_groups;
 mod sim_vport_guids;
 mod sim_vport_records;
 mod sim_vports;
+mod structure;

@@ -1,0 +1,85 @@
+//! The structure of the workspace, read from its parsed sources.
+//!
+//! In: the manifests of the workspace and the sources of its crates. Out:
+//!
+//! * [`Workspace`]: the packages, with the crates (library and programs) of each, and the packages
+//!   that each depends on;
+//! * [`ModuleGraph`]: which top-level module of a crate names definitions of which other one, and
+//!   the cycles among them;
+//! * [`Sizes`]: lines, long functions, wide structs, and types whose methods lie in many files.
+//!
+//! Invariants:
+//!
+//! * Code is parsed, never searched as text: comments, strings and documentation make no edge.
+//!   Declarations (`use`), paths in expressions, types, patterns and bounds, attributes with paths
+//!   (`#[serde(with = "…")]`), and paths in the tokens of macros do.
+//! * A name counts for the module that *defines* it: re-exports (`pub use`, also of globs and under
+//!   another name) are followed. What a re-export itself names is a dependency of its module like
+//!   any other use; only the crate's root may re-export freely, because it is the crate's border.
+//! * Code that only tests compile (`#[cfg(test)]`, and the files of such modules) makes no edge and
+//!   counts as lines of tests.
+//! * Names from other crates make no edge, also where a module re-exports them: Cargo refuses
+//!   cycles between crates.
+//! * Methods called on a value are not seen: a caller names the value's type somewhere, or gets it
+//!   from a module that does.
+//!
+//! `cargo run -p rsm-tests --bin structure` prints all of it; `tests/tests/system/structure.rs` asks
+//! that no module graph has a cycle.
+
+mod cfg;
+mod graph;
+mod references;
+mod scope;
+mod sizes;
+mod source;
+#[cfg(test)]
+mod tests;
+mod workspace;
+
+pub use graph::{Cycle, Edge, ModuleGraph};
+pub use sizes::{
+    LONG_FUNCTION, Lines, LongFunction, MANY_FILES, Sizes, SpreadType, WIDE_STRUCT, WideStruct,
+};
+pub use source::Source;
+pub use workspace::{Package, Target, Workspace};
+
+use std::path::PathBuf;
+
+/// A source or manifest that cannot be analysed.
+#[derive(Debug, thiserror::Error)]
+pub enum StructureError {
+    /// A file could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A source is not Rust, as far as the parser knows it.
+    #[error("cannot parse {}, line {line}: {reason}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Line of the error, from 1.
+        line: usize,
+        /// The parser's message.
+        reason: String,
+    },
+    /// The file of a `mod name;` is neither `name.rs` nor `name/mod.rs`.
+    #[error("{}: the file of module `{module}` is missing", declared.display())]
+    MissingModule {
+        /// The file with the declaration.
+        declared: PathBuf,
+        /// The module's name.
+        module: String,
+    },
+    /// A manifest lacks what an analysis needs, or is no TOML.
+    #[error("{}: {reason}", path.display())]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}

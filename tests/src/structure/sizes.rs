@@ -1,0 +1,273 @@
+//! Sizes of a crate: lines, functions, structs, and types spread over files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::Span;
+use syn::spanned::Spanned as _;
+use syn::visit::{self, Visit};
+use syn::{Block, Fields, ImplItem, Item, ItemImpl, ItemStruct, Signature, Type};
+
+use super::StructureError;
+use super::cfg::is_test_only;
+use super::source::{Source, attributes};
+
+/// Lines above which a function is reported.
+pub const LONG_FUNCTION: usize = 80;
+
+/// Named fields above which a struct is reported.
+pub const WIDE_STRUCT: usize = 25;
+
+/// Files with inherent methods above which a type is reported.
+pub const MANY_FILES: usize = 6;
+
+/// Lines of files: all of them, comments and empty lines included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// Lines that a build without tests compiles.
+    pub production: usize,
+    /// Lines that only tests and benches compile.
+    pub test: usize,
+}
+
+/// A function, from its signature to its closing brace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongFunction {
+    /// Its name.
+    pub name: String,
+    /// Its file.
+    pub file: PathBuf,
+    /// Line of its signature, from 1.
+    pub line: usize,
+    /// Its number of lines.
+    pub lines: usize,
+}
+
+/// A struct with its number of named fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WideStruct {
+    /// Its name.
+    pub name: String,
+    /// Its file.
+    pub file: PathBuf,
+    /// Its named fields.
+    pub fields: usize,
+}
+
+/// A type with inherent methods in several files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpreadType {
+    /// Its name.
+    pub name: String,
+    /// Files with an `impl` of it without a trait.
+    pub files: usize,
+    /// Methods and associated functions in these.
+    pub methods: usize,
+}
+
+/// Sizes of one crate; production code alone, but for [`Lines::test`].
+#[derive(Clone, Debug, Default)]
+pub struct Sizes {
+    /// Lines of the files that its root declares.
+    pub lines: Lines,
+    /// Its longest function.
+    pub longest: Option<LongFunction>,
+    /// Functions with more than [`LONG_FUNCTION`] lines, longest first.
+    pub long_functions: Vec<LongFunction>,
+    /// Structs with more than [`WIDE_STRUCT`] named fields, widest first.
+    pub wide_structs: Vec<WideStruct>,
+    /// Types with methods in more than [`MANY_FILES`] files, most files first.
+    pub spread_types: Vec<SpreadType>,
+}
+
+impl Lines {
+    /// Counts the lines of all Rust files below `directory` as tests; none where there is no such
+    /// directory.
+    ///
+    /// # Errors
+    ///
+    /// A file or directory is unreadable.
+    pub fn of_tests(directory: &Path) -> Result<Self, StructureError> {
+        let mut lines = Self::default();
+        if !directory.is_dir() {
+            return Ok(lines);
+        }
+        let unreadable = |source| StructureError::Read {
+            path: directory.to_owned(),
+            source,
+        };
+        for entry in fs::read_dir(directory).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            if path.is_dir() {
+                lines += Self::of_tests(&path)?;
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).map_err(|source| StructureError::Read {
+                    path: path.clone(),
+                    source,
+                })?;
+                lines.test += text.lines().count();
+            }
+        }
+        Ok(lines)
+    }
+}
+
+impl std::ops::AddAssign for Lines {
+    fn add_assign(&mut self, other: Self) {
+        self.production += other.production;
+        self.test += other.test;
+    }
+}
+
+impl Sizes {
+    /// Measures a crate.
+    #[must_use]
+    pub fn of(source: &Source) -> Self {
+        let mut sizes = Self::default();
+        let mut inner_tests = 0;
+        let mut functions = Vec::new();
+        let mut types = BTreeMap::new();
+        for module in &source.modules {
+            let mut measure = Measure {
+                file: &source.files[module.file].path,
+                module: &module.path,
+                sizes: &mut sizes,
+                functions: &mut functions,
+                types: &mut types,
+                inner_tests: &mut inner_tests,
+            };
+            for item in &module.items {
+                measure.visit_item(item);
+            }
+        }
+        for file in &source.files {
+            sizes.lines.production += file.lines - file.test_lines;
+            sizes.lines.test += file.test_lines;
+        }
+        sizes.lines.production -= inner_tests;
+        sizes.lines.test += inner_tests;
+        functions.sort_by_key(|function: &LongFunction| std::cmp::Reverse(function.lines));
+        sizes.longest = functions.first().cloned();
+        functions.retain(|function| function.lines > LONG_FUNCTION);
+        sizes.long_functions = functions;
+        sizes
+            .wide_structs
+            .sort_by_key(|wide| std::cmp::Reverse(wide.fields));
+        sizes.spread_types = spread(types);
+        sizes
+    }
+}
+
+/// Inherent impls of a type.
+#[derive(Default)]
+struct Impls {
+    files: BTreeSet<PathBuf>,
+    methods: usize,
+}
+
+/// Types by top-level module and name: two modules may each have a type of one name.
+type Types = BTreeMap<(String, String), Impls>;
+
+fn spread(types: Types) -> Vec<SpreadType> {
+    let mut spread: Vec<SpreadType> = types
+        .into_iter()
+        .filter(|(_, impls)| impls.files.len() > MANY_FILES)
+        .map(|((_, name), impls)| SpreadType {
+            name,
+            files: impls.files.len(),
+            methods: impls.methods,
+        })
+        .collect();
+    spread.sort_by_key(|spread| std::cmp::Reverse(spread.files));
+    spread
+}
+
+/// The visitor of one module.
+struct Measure<'a> {
+    file: &'a Path,
+    module: &'a [String],
+    sizes: &'a mut Sizes,
+    functions: &'a mut Vec<LongFunction>,
+    types: &'a mut Types,
+    /// Lines of what only tests compile within items of others.
+    inner_tests: &'a mut usize,
+}
+
+impl Measure<'_> {
+    fn function(&mut self, signature: &Signature, body: &Block) {
+        let line = signature.span().start().line;
+        self.functions.push(LongFunction {
+            name: signature.ident.to_string(),
+            file: self.file.to_owned(),
+            line,
+            lines: body.span().end().line + 1 - line,
+        });
+    }
+
+    fn leave_out(&mut self, span: Span) {
+        *self.inner_tests += span.end().line + 1 - span.start().line;
+    }
+}
+
+impl<'ast> Visit<'ast> for Measure<'_> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        if is_test_only(attributes(item)) {
+            self.leave_out(item.span());
+            return;
+        }
+        visit::visit_item(self, item);
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.function(&item.sig, &item.block);
+        visit::visit_item_fn(self, item);
+    }
+
+    fn visit_impl_item(&mut self, item: &'ast ImplItem) {
+        if let ImplItem::Fn(function) = item {
+            if is_test_only(&function.attrs) {
+                self.leave_out(item.span());
+                return;
+            }
+            self.function(&function.sig, &function.block);
+        }
+        visit::visit_impl_item(self, item);
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        if let Some(body) = &item.default {
+            self.function(&item.sig, body);
+        }
+        visit::visit_trait_item_fn(self, item);
+    }
+
+    fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
+        if let Fields::Named(fields) = &item.fields
+            && fields.named.len() > WIDE_STRUCT
+        {
+            self.sizes.wide_structs.push(WideStruct {
+                name: item.ident.to_string(),
+                file: self.file.to_owned(),
+                fields: fields.named.len(),
+            });
+        }
+        visit::visit_item_struct(self, item);
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
+        if item.trait_.is_none()
+            && let Type::Path(of) = &*item.self_ty
+            && let Some(last) = of.path.segments.last()
+        {
+            let top = self.module.first().cloned().unwrap_or_default();
+            let impls = self.types.entry((top, last.ident.to_string())).or_default();
+            impls.files.insert(self.file.to_owned());
+            let methods = item.items.iter().filter(
+                |item| matches!(item, ImplItem::Fn(function) if !is_test_only(&function.attrs)),
+            );
+            impls.methods += methods.count();
+        }
+        visit::visit_item_impl(self, item);
+    }
+}
