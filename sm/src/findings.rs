@@ -51,7 +51,7 @@ impl std::fmt::Display for Subject {
 /// The kinds of findings; [`FindingKind::code`] is their stable name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FindingKind {
-    /// Two nodes answer with one GUID; the one met second is left out.
+    /// Two nodes answer with one GUID; the one that had it first is served.
     DuplicateGuid,
     /// A node answers with GUID zero and cannot be managed.
     ZeroGuid,

@@ -189,6 +189,7 @@ fn record(node: &Node) -> InventoryNode {
         path: Default::default(),
         alternate: None,
         epoch: 0,
+        first_epoch: 0,
         missed: 0,
     }
 }

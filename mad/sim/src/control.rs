@@ -18,6 +18,29 @@ fn chance(value: f64) -> Result<Probability, SimError> {
     Probability::new(value).ok_or(SimError::NotAProbability { value })
 }
 
+/// The GUIDs that a node reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReportedGuids {
+    /// NodeGUID of NodeInfo.
+    pub node: Guid,
+    /// SystemImageGUID of NodeInfo.
+    pub system_image: Guid,
+    /// The GUID of each of its ports.
+    pub port: Guid,
+}
+
+impl ReportedGuids {
+    /// One GUID for all of them.
+    #[must_use]
+    pub fn all(guid: Guid) -> ReportedGuids {
+        ReportedGuids {
+            node: guid,
+            system_image: guid,
+            port: guid,
+        }
+    }
+}
+
 impl Sim {
     /// Pulls the cable in a port. Both ends go down at once.
     ///
@@ -355,25 +378,35 @@ impl Sim {
         Ok(())
     }
 
-    /// Makes a node report other GUIDs than its own, as clones and unprogrammed hardware do:
-    /// `node_guid` in NodeInfo, and `port_guid` at each of its ports. Operations on the model use
-    /// its own GUID.
+    /// Makes a node report other GUIDs than its own, as clones and unprogrammed hardware do.
+    /// Operations on the model use its own GUID. Its links stay as they are: a device that takes
+    /// another GUID resets them, see [`Sim::power_off`] and [`Sim::power_on`].
     ///
     /// # Errors
     /// There is no such node.
-    pub fn set_reported_guids(
-        &mut self,
-        node: Guid,
-        node_guid: Guid,
-        port_guid: Guid,
-    ) -> Result<(), SimError> {
+    pub fn set_reported_guids(&mut self, node: Guid, guids: ReportedGuids) -> Result<(), SimError> {
         let index = self.fabric.find_node(node)?;
         let node = self.fabric.node_mut(index);
-        node.info.set_node_guid(node_guid);
+        node.info
+            .set_node_guid(guids.node)
+            .set_system_image_guid(guids.system_image);
         for port in node.ports() {
-            self.fabric.port_mut(port).guid = port_guid;
+            self.fabric.port_mut(port).guid = guids.port;
         }
         Ok(())
+    }
+
+    /// The GUIDs that a node reports.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn reported_guids(&self, node: Guid) -> Result<ReportedGuids, SimError> {
+        let node = self.fabric.node(self.fabric.find_node(node)?);
+        Ok(ReportedGuids {
+            node: node.info.node_guid(),
+            system_image: node.info.system_image_guid(),
+            port: self.fabric.port(*node.ports().start()).guid,
+        })
     }
 
     /// Sets or clears IsSM in the CapabilityMask of a client's port, which reports it by trap 144.

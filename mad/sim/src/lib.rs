@@ -78,6 +78,7 @@ mod vports;
 pub use choices::{Choices, Picks};
 pub use config::{SimConfig, VPortLids, VPortsError};
 pub use congestion_agent::CongestionAgent;
+pub use control::ReportedGuids;
 pub use counters::{DropReason, SimCounters};
 pub use error::SimError;
 pub use fabric::{LinearWrites, Silence};

@@ -79,7 +79,9 @@ impl Core {
                     joined |= sweep.add_port(&self.inventory, port);
                 }
                 if !joined && sweep.is_done() {
-                    if sweep.ask_astray_again(&mut self.inventory) {
+                    if sweep.ask_astray_again(&mut self.inventory)
+                        || sweep.ask_left_out_again(&mut self.inventory)
+                    {
                         return true;
                     }
                     let scope = sweep.scope();
@@ -249,6 +251,7 @@ impl Core {
             self.meter.join(&cause);
         }
         sweep.finish(&mut self.inventory);
+        self.inventory.rights.date(now);
         self.follow_generations();
         let new_capabilities = self.inventory.take_new_capabilities();
         if new_capabilities && self.inventory.routes_adaptively {

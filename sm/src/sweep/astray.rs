@@ -6,7 +6,7 @@
 //! has all its answers, it follows its routes over the cables as they are now, and asks again
 //! whatever was asked along one that does not arrive; and behind each port whose cable was found
 //! elsewhere. Sets and the Gets of sweeps before may have gone astray, too, if cables between switches
-//! were moved, and in a race between cables and answers one node may seem to be two: after either,
+//! were moved, and in a race between cables and answers one switch may seem to be two: after either,
 //! everything is read again.
 
 use std::collections::BTreeSet;
@@ -15,6 +15,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::PortState;
 
+use super::fault::Fault;
 use super::inventory::{Inventory, InventoryNode, InventoryPort, PortKey};
 use super::{Query, Sweep, SweepScope, paths};
 
@@ -49,6 +50,13 @@ impl Sweep {
             let peer = inventory.port(key).and_then(|port| port.peer);
             self.moves.displaced.extend(peer);
         }
+    }
+
+    /// Notes that the cable known at `from` is not there any longer.
+    pub(super) fn note_displaced(&mut self, inventory: &Inventory, from: PortKey) {
+        self.moves.is_due = true;
+        let peer = inventory.port(from).and_then(|port| port.peer);
+        self.moves.displaced.extend(peer);
     }
 
     /// Notes a port of a host that was met behind another cable than before.
@@ -106,16 +114,26 @@ impl Sweep {
     pub fn is_contradicted(&self, inventory: &Inventory) -> bool {
         let is_full = matches!(self.scope, SweepScope::Full { .. });
         let faults = &inventory.faults;
-        !is_full && (self.moves.is_of_trunk || faults.has_new_duplicate(&self.faults_before))
+        let is_of_switch = |guid| {
+            let end = inventory.port_with_guid(guid);
+            let guid = end.map_or(guid, |end| end.node);
+            inventory.node(guid).is_some_and(InventoryNode::is_switch)
+        };
+        let is_new = |port| {
+            let before = self.faults_before.port(port);
+            !matches!(before, Some(Fault::DuplicateGuid { .. }))
+        };
+        let has_switch_twice = || {
+            let mut duplicates = faults.duplicates();
+            duplicates.any(|(port, guid, _)| is_of_switch(guid) && is_new(port))
+        };
+        !is_full && (self.moves.is_of_trunk || has_switch_twice())
     }
 
     /// Ports of hosts that were met behind another cable than before: an answer that was on its way
     /// from another host may have come last, so that they are read once more.
     pub fn moved_hosts(&mut self) -> BTreeSet<PortKey> {
-        match self.scope {
-            SweepScope::Full { .. } => BTreeSet::new(),
-            _ => std::mem::take(&mut self.moves.hosts),
-        }
+        std::mem::take(&mut self.moves.hosts)
     }
 }
 

@@ -407,10 +407,12 @@ impl Sweep {
                 record.peer.is_none() || retrained || is_moved
             }
         };
-        let hopeless = matches!(
-            inventory.faults.port(key),
-            Some(Fault::DuplicateGuid { .. } | Fault::SelfCabled | Fault::Loopback(_))
-        );
+        let hopeless = match inventory.faults.port(key) {
+            // Its GUID may be another one since.
+            Some(Fault::DuplicateGuid { .. }) => !self.is_target(key.node),
+            Some(Fault::SelfCabled | Fault::Loopback(_)) => true,
+            _ => false,
+        };
         if wanted && (retrained || !hopeless) {
             self.ask(Query::Node(Some(key)));
         } else {

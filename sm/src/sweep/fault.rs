@@ -75,12 +75,13 @@ impl Faults {
                 .any(|query| !self.owed.contains_key(query))
     }
 
-    /// Whether two nodes seem to have one GUID that did not `before`.
-    pub fn has_new_duplicate(&self, before: &Faults) -> bool {
-        let is_duplicate =
-            |fault: Option<&Fault>| matches!(fault, Some(Fault::DuplicateGuid { .. }));
-        let mut ports = self.ports.iter();
-        ports.any(|(&port, fault)| is_duplicate(Some(fault)) && !is_duplicate(before.port(port)))
+    /// The ports behind which a node was left out because of its GUID, each with that GUID and the
+    /// port behind which it was met first.
+    pub fn duplicates(&self) -> impl Iterator<Item = (PortKey, Guid, PortKey)> + '_ {
+        self.ports.iter().filter_map(|(&port, fault)| match *fault {
+            Fault::DuplicateGuid { guid, first } => Some((port, guid, first)),
+            _ => None,
+        })
     }
 
     /// The fault behind `port`.
@@ -227,8 +228,12 @@ pub fn findings(
                 FindingKind::DuplicateGuid,
                 Severity::Error,
                 format!(
-                    "two nodes have GUID {guid}: one behind {}, one behind {}; the second is left out until its GUID is changed",
-                    place(*first),
+                    "two nodes have GUID {guid}: {} had it first and is served as before, the one behind {} is left out; give \
+                     one of them another GUID, or unplug it: the other one is served at once",
+                    match first.node == *guid {
+                        true => name(*guid),
+                        false => format!("the one behind {}", place(*first)),
+                    },
                     place(port)
                 ),
             ),

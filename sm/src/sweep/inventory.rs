@@ -18,6 +18,7 @@ use rsm_mad::wire::attr::{
 use super::adaptive_image::AdaptiveImage;
 use super::adaptive_trials::AdaptiveTrials;
 use super::doubts::Doubts;
+use super::duplicates::Rights;
 use super::fault::Faults;
 use super::held_keys::HeldKeys;
 use super::image::Image;
@@ -181,6 +182,8 @@ pub struct InventoryNode {
     pub alternate: Option<DirectedPath>,
     /// The sweep in which it was last met.
     pub epoch: u32,
+    /// The sweep in which it was first met, since it was last gone.
+    pub first_epoch: u32,
     /// Sweeps in a row in which it did not answer although its link was up.
     pub missed: u8,
 }
@@ -233,6 +236,10 @@ pub struct Inventory {
     pub epoch: u32,
     /// Wrong or missing answers, until an answer ends them.
     pub faults: Faults,
+    /// The places with a right to a GUID that is elsewhere.
+    pub rights: Rights,
+    /// End ports by their GUIDs; port 0 stands for all ports of a switch.
+    port_guids: BTreeMap<Guid, PortKey>,
     /// Nodes that may be dead: they left a Get unanswered, or several of their cables went down at
     /// once, and they have answered nothing since. Paths avoid them.
     pub suspects: BTreeSet<Guid>,
@@ -357,6 +364,30 @@ impl Inventory {
     /// The port, to write into. Marks its node as touched.
     pub fn port_mut(&mut self, key: PortKey) -> Option<&mut InventoryPort> {
         self.node_mut(key.node)?.ports.get_mut(key.port.index())
+    }
+
+    /// The end port with this GUID; port 0 of a switch.
+    pub fn port_with_guid(&self, guid: Guid) -> Option<PortKey> {
+        self.port_guids.get(&guid).copied()
+    }
+
+    /// Records the port GUID that a node answered with by the port `here`.
+    pub(super) fn note_port_guid(&mut self, here: PortKey, info: &NodeInfo) {
+        let end = match info.node_type() {
+            NodeType::Switch => PortKey::new(here.node, PortNum::ZERO),
+            _ => here,
+        };
+        let before = self.port(end).map(|port| port.guid);
+        self.port_guids.insert(info.port_guid(), end);
+        if let Some(before) = before.filter(|&before| before != info.port_guid()) {
+            self.forget_port_guid(before, end);
+        }
+    }
+
+    fn forget_port_guid(&mut self, guid: Guid, end: PortKey) {
+        if self.port_with_guid(guid) == Some(end) {
+            self.port_guids.remove(&guid);
+        }
     }
 
     /// All nodes in the order of their GUIDs.
@@ -571,6 +602,9 @@ impl Inventory {
             self.writes.note(guid);
         }
         self.managers.retain(|port, _| port.node != guid);
+        for (number, port) in (0..=u8::MAX).map(PortNum).zip(&node.ports) {
+            self.forget_port_guid(port.guid, PortKey::new(guid, number));
+        }
         for peer in node.ports.iter().filter_map(|port| port.peer) {
             if let Some(port) = self.port_mut(peer)
                 && port.peer.is_some_and(|back| back.node == guid)

@@ -26,6 +26,7 @@ mod astray;
 mod attributes;
 mod capabilities;
 pub mod doubts;
+pub mod duplicates;
 mod error_correction;
 mod extended_port;
 pub mod fault;
@@ -54,7 +55,7 @@ mod vport_guids;
 pub mod vports;
 pub mod writes;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::client::MKeys;
@@ -67,6 +68,7 @@ use rsm_mad::wire::attr::{
 use rsm_mad::wire::header::{AttrId, Status};
 
 use self::astray::Moves;
+use self::duplicates::Contests;
 use self::fault::Faults;
 use self::inventory::{Inventory, InventoryPort, PortKey};
 use self::managed::BlockKey;
@@ -295,9 +297,7 @@ pub struct Sweep {
     asked: HashSet<Query>,
     /// Queries of `asked` that wait.
     waiting: HashSet<Query>,
-    /// Ports behind which a GUID was met that another port had, by that other port, which is probed
-    /// again.
-    contested: BTreeMap<PortKey, PortKey>,
+    contests: Contests,
     /// Nodes that a full sweep has met.
     entered: HashSet<Guid>,
     /// The faults at the beginning of the sweep.
@@ -365,7 +365,7 @@ impl Sweep {
             reported_again: BTreeSet::new(),
             asked: HashSet::new(),
             waiting: HashSet::new(),
-            contested: BTreeMap::new(),
+            contests: Contests::default(),
             entered: HashSet::new(),
             faults_before: inventory.faults.clone(),
             silent: BTreeSet::new(),
@@ -402,6 +402,9 @@ impl Sweep {
             self.ask(Query::Port(local));
         }
         self.ask_again(inventory);
+        for (port, ..) in inventory.faults.duplicates() {
+            self.ask(Query::Node(Some(port)));
+        }
         self.ask_vport_changes(inventory);
         for manager in inventory.managers() {
             self.ask(Query::Sm(manager));
@@ -590,6 +593,7 @@ impl Sweep {
     /// Returns the dropped nodes. A node that is cabled to a port whose link is up stays, whether
     /// or not it answered.
     pub fn finish(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
+        self.end_contests(inventory);
         self.owe_postponed(inventory);
         self.count_misses(inventory);
         self.end_outward(inventory);

@@ -6,7 +6,7 @@ use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
 use super::fault::Fault;
 use super::inventory::{Inventory, InventoryNode, InventoryPort, PortKey};
-use super::{Query, Sweep, SweepScope};
+use super::{Query, Sweep, SweepScope, duplicates};
 
 impl Sweep {
     pub(super) fn on_node(
@@ -22,87 +22,23 @@ impl Sweep {
             return;
         };
         inventory.faults.heal_port(from);
-        self.hear(inventory, here.node);
+        let contenders = self.contests.close(from);
         if here.node.is_zero() {
             inventory.part(from);
             inventory.faults.at_port(from, Fault::ZeroGuid);
-            return;
-        }
-        if let Some(first) = self.contradiction(inventory, from, here, info) {
+        } else if let Some(first) = self.first_place(inventory, from, info) {
+            self.contest(inventory, from, first, info);
+        } else if let Some(first) = self.impersonated(inventory, from, info) {
             inventory.part(from);
-            inventory.faults.at_port(
-                from,
-                Fault::DuplicateGuid {
-                    guid: here.node,
-                    first,
-                },
-            );
-            return;
-        }
-        if here.node == from.node {
+            duplicates::leave_out(inventory, from, first, here.node);
+        } else if here.node == from.node {
+            self.hear(inventory, here.node);
             self.meet_itself(inventory, from, here);
-            return;
+        } else {
+            self.hear(inventory, here.node);
+            self.meet(inventory, from, here, info);
         }
-        if let Some(contender) = self.contested.remove(&from) {
-            // `from` was probed again because `contender` claimed the same port behind it, and its
-            // answer is the same.
-            if inventory.port(from).and_then(|port| port.peer) == Some(here) {
-                inventory.faults.at_port(
-                    contender,
-                    Fault::DuplicateGuid {
-                        guid: here.node,
-                        first: from,
-                    },
-                );
-                return;
-            }
-            // The cable of `from` was moved in this sweep: it contests no other one any longer.
-            inventory.part(from);
-            self.again(Query::Node(Some(contender)));
-        }
-        let before = inventory
-            .port(here)
-            .and_then(|port| port.peer.map(|peer| (peer, port.peer_epoch)));
-        if let Some((other, epoch)) = before
-            && other != from
-            && epoch == inventory.epoch
-            && inventory.passes_on(other)
-            && !self.contested.contains_key(&other)
-        {
-            // Either the cable was moved a moment ago, or two nodes share a GUID: probe the other
-            // side again.
-            self.contested.insert(other, from);
-            self.again(Query::Node(Some(other)));
-            return;
-        }
-        self.meet(inventory, from, here, info);
-    }
-
-    /// The port at which a *different* node with the same GUID was met, if the two cannot be one.
-    fn contradiction(
-        &self,
-        inventory: &Inventory,
-        from: PortKey,
-        here: PortKey,
-        info: &NodeInfo,
-    ) -> Option<PortKey> {
-        let known = inventory.node(here.node)?;
-        if known.epoch != inventory.epoch && here.node != from.node {
-            // Only an earlier sweep met the node: it may have been replaced since. That does not
-            // hold for the node that just passed the Get on.
-            return None;
-        }
-        let same = known.info.node_type() == info.node_type()
-            && known.info.num_ports() == info.num_ports()
-            && known.info.system_image_guid() == info.system_image_guid();
-        if same {
-            return None;
-        }
-        known
-            .external_ports()
-            .filter_map(|(_, port)| port.peer)
-            .find(|&peer| peer != from)
-            .or(inventory.local.filter(|local| local.node == here.node))
+        self.decide(inventory, from, info, contenders);
     }
 
     fn meet_local(&mut self, inventory: &mut Inventory, here: PortKey, info: &NodeInfo) {
@@ -154,14 +90,17 @@ impl Sweep {
         let joined = known.is_some_and(|port| port.peer == Some(from));
         let before = known.and_then(|port| port.peer.or(port.peer_before));
         let is_moved = before.is_some_and(|before| before != from);
+        let is_full = matches!(self.scope, SweepScope::Full { .. });
+        let is_of_this_sweep = known.is_some_and(|port| port.peer_epoch == inventory.epoch);
         if is_moved {
             self.note_move(inventory, from, here);
         }
         self.enter(inventory, here, info, path);
+        inventory.join(from, here);
         if !joined {
             self.changed = true;
+            self.note_rights(inventory, from, before, info);
         }
-        inventory.join(from, here);
         let switch = info.node_type() == NodeType::Switch;
         if switch {
             self.meet_outward(inventory, here.node, path);
@@ -172,13 +111,14 @@ impl Sweep {
             // NodeInfo says of which.
             self.again(Query::Port(here));
             self.again(Query::Description(here.node));
-            self.note_moved_host(here);
+            if !is_full || is_of_this_sweep {
+                self.note_moved_host(here);
+            }
         }
         // The state of the far end; a full sweep asks all ports of a new switch anyway.
         self.ask(Query::Port(here));
         // A node whose link came (back) may have been reset or replaced: ask for its identity. Its
         // earlier answers in this sweep are older.
-        let is_full = matches!(self.scope, SweepScope::Full { .. });
         let is_reported = self.is_target(from.node);
         let sign = match switch {
             true => Query::Switch(here.node),
@@ -216,6 +156,9 @@ impl Sweep {
         };
         match inventory.node_mut(here.node) {
             Some(node) => {
+                let system = info.system_image_guid();
+                self.changed |= node.info.system_image_guid() != system;
+                node.info.set_system_image_guid(system);
                 if first {
                     node.path = path;
                     node.alternate = None;
@@ -235,12 +178,14 @@ impl Sweep {
                         path,
                         alternate: None,
                         epoch,
+                        first_epoch: epoch,
                         missed: 0,
                     },
                 );
             }
         }
         let switch = info.node_type() == NodeType::Switch;
+        inventory.note_port_guid(here, info);
         if let Some(node) = inventory.node_mut(here.node) {
             if switch {
                 for port in &mut node.ports {
@@ -276,10 +221,6 @@ impl Sweep {
         self.silent.extend(known.filter(|_| !met));
         inventory.faults.at_port(from, Fault::Unanswering { known });
         inventory.silent_behind(from);
-        if let Some(contender) = self.contested.remove(&from) {
-            // The node that both were cabled to answers only there.
-            inventory.part(from);
-            self.again(Query::Node(Some(contender)));
-        }
+        self.decide_silent(inventory, from);
     }
 }

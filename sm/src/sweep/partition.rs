@@ -190,6 +190,7 @@ mod tests {
                 path: Default::default(),
                 alternate: None,
                 epoch: 0,
+                first_epoch: 0,
                 missed: 0,
             },
         );

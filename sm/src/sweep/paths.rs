@@ -299,6 +299,7 @@ mod tests {
                 path: DirectedPath::default(),
                 alternate: None,
                 epoch: 0,
+                first_epoch: 0,
                 missed: 0,
             };
             inventory.insert(Guid(guid), node);

@@ -72,6 +72,7 @@ mod sim_deltas;
 mod sim_devices;
 mod sim_drain;
 mod sim_dry_run;
+mod sim_duplicates;
 mod sim_election;
 mod sim_engine;
 mod sim_error_correction;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
-use rsm_sim::Silence;
+use rsm_sim::{ReportedGuids, Silence};
 use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -90,7 +90,11 @@ fn a_cable_between_two_ports_of_a_switch_is_a_finding() {
 #[test]
 fn a_duplicate_host_guid_is_a_finding_and_the_others_work() {
     let mut world = small(&[]);
-    world.sim.set_reported_guids(H3, H2, H2).unwrap();
+    let clone = ReportedGuids {
+        system_image: H3,
+        ..ReportedGuids::all(H2)
+    };
+    world.sim.set_reported_guids(H3, clone).unwrap();
     world.settle(LIMIT);
     assert_eq!(codes(&world), ["duplicate-guid"]);
     // The core leaves out the host that the sweep found second: host 2, which is farther away.
@@ -100,7 +104,11 @@ fn a_duplicate_host_guid_is_a_finding_and_the_others_work() {
 #[test]
 fn a_duplicate_switch_guid_is_a_finding_and_the_others_work() {
     let mut world = small(&[]);
-    world.sim.set_reported_guids(S2, S1, S1).unwrap();
+    let clone = ReportedGuids {
+        system_image: S2,
+        ..ReportedGuids::all(S1)
+    };
+    world.sim.set_reported_guids(S2, clone).unwrap();
     world.run_for(LIMIT);
     assert!(
         codes(&world).contains(&"duplicate-guid") || codes(&world).contains(&"loopback-cable"),
@@ -115,7 +123,7 @@ fn a_host_with_guid_zero_is_a_finding_until_it_has_a_guid() {
     let mut world = small(&[]);
     world
         .sim
-        .set_reported_guids(H3, Guid::ZERO, Guid::ZERO)
+        .set_reported_guids(H3, ReportedGuids::all(Guid::ZERO))
         .unwrap();
     world.run_for(LIMIT);
     assert_eq!(
@@ -123,7 +131,10 @@ fn a_host_with_guid_zero_is_a_finding_until_it_has_a_guid() {
         [("zero-guid", format!("{S1}:4"))]
     );
     expect::assert_up_without(&world, &[H3]);
-    world.sim.set_reported_guids(H3, H3, H3).unwrap();
+    world
+        .sim
+        .set_reported_guids(H3, ReportedGuids::all(H3))
+        .unwrap();
     world.run_for(LIMIT);
     expect::assert_up(&world);
     expect::assert_no_findings(&world);

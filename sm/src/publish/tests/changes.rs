@@ -264,6 +264,7 @@ fn fabric_of(count: u64) -> Fabric {
                 path: DirectedPath::new(),
                 alternate: None,
                 epoch: 0,
+                first_epoch: 0,
                 missed: 0,
             },
         );

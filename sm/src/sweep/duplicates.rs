@@ -1,0 +1,372 @@
+//! Duplicate GUIDs: the nodes behind two ports answer with one GUID.
+//!
+//! The place that had the GUID first keeps it, wherever the other one is. Before a sweep believes
+//! that a known node is elsewhere, it asks behind the port where the node was: a host that was
+//! moved no longer answers there, a host with a duplicate does. The port of the second one is left
+//! out ([`Fault::DuplicateGuid`]) and asked again once the first place has lost the GUID, by each
+//! light sweep, and after each report of its switch.
+//!
+//! A place that loses its host while the GUID is elsewhere keeps the right to it for
+//! [`RIGHT_LASTS`]: a host that reboots is the first one also if a duplicate was served meanwhile.
+//! Of two places that no sweep before has met, the first one is that of the run before, by the kept
+//! cabling; else the one whose link a manager has brought further.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::wire::attr::{NodeInfo, NodeType, PortState};
+
+use super::fault::Fault;
+use super::inventory::{Inventory, InventoryNode, InventoryPort, PortKey};
+use super::{Query, Sweep, SweepScope};
+
+/// How often one sweep asks behind one port because of duplicates: nodes that answer with another
+/// GUID each time must not keep it from ending.
+const PROBES_MAX: u8 = 16;
+
+/// How long a place has the right to the GUID of a host that was met elsewhere since: longer than a
+/// reboot or a repair, shorter than the time after which a host that was moved is expected to stay.
+pub const RIGHT_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The contests of one sweep.
+#[derive(Default, Debug)]
+pub(super) struct Contests {
+    /// By the port behind which a GUID is known, and which is asked again: the ports behind which it
+    /// was met as well, with the answers from there.
+    open: BTreeMap<PortKey, BTreeMap<PortKey, NodeInfo>>,
+    /// How often the sweep has asked behind a port because of duplicates.
+    probes: BTreeMap<PortKey, u8>,
+    /// The missing end ports by their GUIDs, once a lookup has needed them.
+    missing: OnceCell<HashMap<Guid, PortKey>>,
+}
+
+impl Contests {
+    /// Ends the contests about the GUIDs behind `place`; returns the other places.
+    pub(super) fn close(&mut self, place: PortKey) -> BTreeMap<PortKey, NodeInfo> {
+        self.open.remove(&place).unwrap_or_default()
+    }
+
+    /// Whether the sweep may ask behind `place` once more.
+    fn admits(&mut self, place: PortKey) -> bool {
+        let probes = self.probes.entry(place).or_default();
+        *probes += u8::from(*probes <= PROBES_MAX);
+        *probes <= PROBES_MAX
+    }
+}
+
+/// The places with a right to a GUID that is elsewhere now.
+#[derive(Clone, Default, Debug)]
+pub struct Rights {
+    by_place: BTreeMap<PortKey, Right>,
+}
+
+/// The right of a place to the GUIDs of the host that was there.
+#[derive(Clone, Copy, Debug)]
+struct Right {
+    /// The host's port.
+    host: PortKey,
+    /// The GUID of that port.
+    guid: Guid,
+    /// When the host was met elsewhere; `None` until the end of that sweep.
+    at: Option<Time>,
+}
+
+impl Rights {
+    /// Dates the rights of the sweep that has ended at `now`, and ends old ones.
+    pub fn date(&mut self, now: Time) {
+        self.by_place.retain(|_, right| {
+            let at = *right.at.get_or_insert(now);
+            now.since(at) < RIGHT_LASTS
+        });
+    }
+
+    fn has(&self, place: PortKey, info: &NodeInfo) -> bool {
+        let right = self.by_place.get(&place);
+        right.is_some_and(|right| right.host == here(info) || right.guid == info.port_guid())
+    }
+}
+
+impl Sweep {
+    /// The first place of a node that answers `info` behind `from` and cannot be there, too. `None`
+    /// where none is known, or is known to have lost its link.
+    pub(super) fn first_place(
+        &self,
+        inventory: &Inventory,
+        from: PortKey,
+        info: &NodeInfo,
+    ) -> Option<PortKey> {
+        let is_full = matches!(self.scope, SweepScope::Full { .. });
+        let stands = |&other: &PortKey| {
+            let state = inventory.port(other).and_then(InventoryPort::state);
+            other != from && inventory.passes_on(other) && state != Some(PortState::Down)
+        };
+        // A full sweep asks behind the others when it gets there.
+        let is_met = |other: &PortKey| !is_full || self.entered.contains(&other.node);
+        let stands_and_met = |other: &PortKey| stands(other) && is_met(other);
+        let here = here(info);
+        if here == from {
+            return None;
+        }
+        let known = inventory.node(here.node);
+        let other_device = known
+            .filter(|known| are_different(&known.info, info))
+            .and_then(|known| {
+                // A host that a sweep meets before the switch must not take the switch's place.
+                cables(known).find(|other| stands(other) && (known.is_switch() || is_met(other)))
+            });
+        let same_port = || inventory.port(here)?.peer.filter(stands_and_met);
+        let same_port_guid = || {
+            let holder = inventory.port_with_guid(info.port_guid())?;
+            let is_same = holder == here || is_switch(info) && holder.node == here.node;
+            let node = inventory.node(holder.node).filter(|_| !is_same)?;
+            match node.is_switch() {
+                true => cables(node).find(stands_and_met),
+                false => node.port(holder.port)?.peer.filter(stands_and_met),
+            }
+        };
+        other_device.or_else(same_port).or_else(same_port_guid)
+    }
+
+    /// The port that shows that the node behind `from` is another device with the GUID of the node
+    /// that passed the Get on, or of the manager's own: these need not be asked.
+    pub(super) fn impersonated(
+        &self,
+        inventory: &Inventory,
+        from: PortKey,
+        info: &NodeInfo,
+    ) -> Option<PortKey> {
+        let guid = info.node_guid();
+        let known = inventory.node(guid)?;
+        let near = [
+            inventory.local,
+            Some(PortKey::new(from.node, PortNum::ZERO)),
+        ];
+        let near = near.into_iter().flatten().find(|near| near.node == guid);
+        near.filter(|_| are_different(&known.info, info))
+    }
+
+    /// Asks behind `first` whether the node that answered `info` behind `from` is still there.
+    pub(super) fn contest(
+        &mut self,
+        inventory: &mut Inventory,
+        from: PortKey,
+        first: PortKey,
+        info: &NodeInfo,
+    ) {
+        if inventory.port(from).is_some_and(|port| port.peer.is_some()) {
+            // What was there is not any longer.
+            self.note_displaced(inventory, from);
+            inventory.part(from);
+        }
+        if !self.contests.admits(first) {
+            let guid = guid_in_conflict(inventory, first, info);
+            leave_out(inventory, from, first, guid);
+            return;
+        }
+        let contenders = self.contests.open.entry(first).or_default();
+        contenders.insert(from, *info);
+        // A port that is down answers sooner than the silence behind it ends.
+        self.again(Query::Port(first));
+        self.again(Query::Node(Some(first)));
+    }
+
+    /// Decides the contests about the GUIDs behind `place`, where a node has answered `info`.
+    pub(super) fn decide(
+        &mut self,
+        inventory: &mut Inventory,
+        place: PortKey,
+        info: &NodeInfo,
+        contenders: BTreeMap<PortKey, NodeInfo>,
+    ) {
+        for (from, claim) in contenders {
+            let is_joined = inventory.port(place).and_then(|port| port.peer) == Some(here(info));
+            let guid = match claim.node_guid() == info.node_guid() {
+                true => info.node_guid(),
+                false => info.port_guid(),
+            };
+            if !is_joined || !are_in_conflict(&claim, info) {
+                self.again(Query::Node(Some(from)));
+            } else if self.precedes(inventory, from, place, &claim) {
+                inventory.part(place);
+                leave_out(inventory, place, from, guid);
+                self.again(Query::Node(Some(from)));
+            } else {
+                leave_out(inventory, from, place, guid);
+            }
+        }
+    }
+
+    /// Decides the contests about the GUIDs behind `place`, where no node answers. A host that hangs
+    /// keeps its place as long as its switch shows a link that did not train again.
+    pub(super) fn decide_silent(&mut self, inventory: &mut Inventory, place: PortKey) {
+        let contenders = self.contests.close(place);
+        if contenders.is_empty() {
+            return;
+        }
+        let switch = inventory.node(place.node);
+        let has_answered = switch.is_some_and(|node| node.epoch == inventory.epoch);
+        let is_same_link = progress(inventory, place) > 0;
+        if !has_answered || !is_same_link {
+            inventory.part(place);
+        }
+        for (from, claim) in contenders {
+            if has_answered && is_same_link {
+                let guid = guid_in_conflict(inventory, place, &claim);
+                leave_out(inventory, from, place, guid);
+            } else {
+                self.again(Query::Node(Some(from)));
+            }
+        }
+    }
+
+    /// Whether `from` has the better right than `place` to the GUIDs that both show.
+    fn precedes(
+        &self,
+        inventory: &Inventory,
+        from: PortKey,
+        place: PortKey,
+        claim: &NodeInfo,
+    ) -> bool {
+        let holder = inventory.port(place).and_then(|port| port.peer);
+        let node = holder.and_then(|holder| inventory.node(holder.node));
+        let is_new = node.is_some_and(|node| node.first_epoch == inventory.epoch);
+        inventory.rights.has(from, claim)
+            || is_new && progress(inventory, from) > progress(inventory, place)
+    }
+
+    /// Asks again behind ports that were left out for a place that has lost the GUID, and those
+    /// whose contest was not decided. Returns whether there are any.
+    pub fn ask_left_out_again(&mut self, inventory: &mut Inventory) -> bool {
+        let open = std::mem::take(&mut self.contests.open);
+        let undecided = open.into_values().flat_map(BTreeMap::into_keys);
+        let duplicates = inventory.faults.duplicates();
+        let free = duplicates.filter(|&(_, guid, first)| !has_guid(inventory, first, guid));
+        let mut ports: Vec<PortKey> = undecided.chain(free.map(|(port, ..)| port)).collect();
+        ports.retain(|&port| self.contests.admits(port));
+        for &port in &ports {
+            self.again(Query::Node(Some(port)));
+        }
+        !ports.is_empty()
+    }
+
+    /// Records the contests that the sweep could not decide: the first place keeps the GUID.
+    pub(super) fn end_contests(&mut self, inventory: &mut Inventory) {
+        for (first, contenders) in std::mem::take(&mut self.contests.open) {
+            for (from, claim) in contenders {
+                let guid = guid_in_conflict(inventory, first, &claim);
+                leave_out(inventory, from, first, guid);
+            }
+        }
+    }
+
+    /// Records that a host answers `info` behind `from`: the places where it was, and where no node
+    /// is met now, have a right to its GUIDs.
+    pub(super) fn note_rights(
+        &mut self,
+        inventory: &mut Inventory,
+        from: PortKey,
+        before: Option<PortKey>,
+        info: &NodeInfo,
+    ) {
+        inventory.rights.by_place.remove(&from);
+        if is_switch(info) {
+            return;
+        }
+        let (host, guid) = (here(info), info.port_guid());
+        let kept = [&inventory.expected, &inventory.stored_cabling];
+        let missing = self.contests.missing.get_or_init(|| {
+            let nodes = kept.iter().flat_map(|kept| kept.nodes());
+            let ends = nodes.flat_map(|(node, lost)| {
+                let ends = lost.ends.iter();
+                ends.map(move |end| (end.guid, PortKey::new(node, end.port)))
+            });
+            ends.collect()
+        });
+        let same_guid = missing.get(&guid).copied();
+        let ports = std::iter::once(host).chain(same_guid);
+        let places = ports.flat_map(|port| kept.map(|kept| Some(kept.port(port)?.peer)));
+        let places: Vec<PortKey> = places.chain([before]).flatten().collect();
+        for place in places {
+            let is_bare = inventory.port(place).is_none_or(|port| port.peer.is_none());
+            let fault = inventory.faults.port(place);
+            let is_duplicate = matches!(fault, Some(Fault::DuplicateGuid { .. }));
+            if place != from && is_bare && !is_duplicate {
+                let right = Right {
+                    host,
+                    guid,
+                    at: None,
+                };
+                inventory.rights.by_place.entry(place).or_insert(right);
+            }
+        }
+    }
+}
+
+/// Leaves the node behind `from` out, because the one behind `first` has `guid`, too.
+pub(super) fn leave_out(inventory: &mut Inventory, from: PortKey, first: PortKey, guid: Guid) {
+    let fault = Fault::DuplicateGuid { guid, first };
+    inventory.faults.at_port(from, fault);
+}
+
+/// The GUID of `claim` that the node known behind `first` has, too: its own, or that of its port.
+fn guid_in_conflict(inventory: &Inventory, first: PortKey, claim: &NodeInfo) -> Guid {
+    let holder = inventory.port(first).and_then(|port| port.peer);
+    match holder.is_none_or(|holder| holder.node == claim.node_guid()) {
+        true => claim.node_guid(),
+        false => claim.port_guid(),
+    }
+}
+
+/// The port that answered.
+fn here(info: &NodeInfo) -> PortKey {
+    PortKey::new(info.node_guid(), info.local_port_num())
+}
+
+fn is_switch(info: &NodeInfo) -> bool {
+    info.node_type() == NodeType::Switch
+}
+
+/// Whether two answers are of different devices, even with one node GUID.
+fn are_different(a: &NodeInfo, b: &NodeInfo) -> bool {
+    let device = |info: &NodeInfo| (info.node_type(), info.num_ports(), info.system_image_guid());
+    device(a) != device(b)
+}
+
+/// Whether two answers from behind different ports show one GUID that only one node may have.
+fn are_in_conflict(a: &NodeInfo, b: &NodeInfo) -> bool {
+    let has_same_port_guid = a.port_guid() == b.port_guid();
+    if a.node_guid() != b.node_guid() {
+        return has_same_port_guid;
+    }
+    let is_same_port = a.local_port_num() == b.local_port_num();
+    are_different(a, b) || is_same_port || has_same_port_guid && !is_switch(a)
+}
+
+/// The other ends of a node's cables.
+fn cables(node: &InventoryNode) -> impl Iterator<Item = PortKey> + '_ {
+    node.external_ports().filter_map(|(_, port)| port.peer)
+}
+
+/// How far a manager has brought a link up.
+fn progress(inventory: &Inventory, place: PortKey) -> u8 {
+    match inventory.port(place).and_then(InventoryPort::state) {
+        Some(PortState::Active) => 2,
+        Some(PortState::Armed) => 1,
+        _ => 0,
+    }
+}
+
+/// Whether the node at `place` or the one behind it has this GUID, or a port that has it.
+fn has_guid(inventory: &Inventory, place: PortKey, guid: Guid) -> bool {
+    if place.node == guid {
+        return true;
+    }
+    let Some(holder) = inventory.port(place).and_then(|port| port.peer) else {
+        return false;
+    };
+    let port = inventory.port(holder);
+    holder.node == guid || port.is_some_and(|port| port.guid == guid)
+}
