@@ -69,6 +69,12 @@ impl<C> Transaction<C> {
     fn counted(&self) -> u8 {
         self.attempts - self.excused
     }
+
+    /// Whether one more attempt may be excused. With several keys none is: the next attempt has the
+    /// next key, and one sent for no reason would be a violation.
+    fn may_be_excused(&self) -> bool {
+        self.excused < MAX_EXCUSED && self.request.m_keys.count() <= 1
+    }
 }
 
 /// The result of [`Client::handle`] for a datagram.
@@ -321,6 +327,9 @@ impl<C> Client<C> {
                 continue;
             }
             let transaction = &mut self.transactions[index];
+            if !transaction.may_be_excused() {
+                continue;
+            }
             let is_out = transaction.place == Place::Out;
             let timed_out = transaction.attempts - u8::from(is_out);
             transaction.excused = transaction.excused.max(timed_out.min(MAX_EXCUSED));
@@ -515,7 +524,7 @@ impl<C> Client<C> {
     /// The present attempt, whose timer has fired, was not answered.
     fn timed_out(&mut self, index: u32, now: Time) -> Option<Completion<C>> {
         let transaction = &mut self.transactions[index];
-        if transaction.sent < self.excused_before && transaction.excused < MAX_EXCUSED {
+        if transaction.sent < self.excused_before && transaction.may_be_excused() {
             transaction.excused += 1;
             self.counters.excused += 1;
             self.send_again(index);

@@ -18,7 +18,8 @@
 //!   attempt completes the request.
 //! * **Silence that says nothing**: an attempt that times out 10 ms late or more, or that the owner
 //!   [excuses](Client::excuse), is sent again and counts neither as unanswered nor against the
-//!   retries; its answer is no round trip. At most eight attempts of a request are excused.
+//!   retries; its answer is no round trip. At most eight attempts of a request are excused, and none
+//!   of a request with several keys.
 //! * **Several keys**: a request may have several [M_Keys](MKeys), of which its target accepts one
 //!   and drops the others without an answer. Attempts try them in turn on each route; silence then
 //!   does not count as a loss.

@@ -202,6 +202,11 @@ impl Core {
             let answered = !matches!(answer, AgentAnswer::Silence);
             self.election.silent.note(key, answered);
         }
+        if let Context::Push(task) = completion.context
+            && completion.attempts > 1
+        {
+            self.foreign_writes.note_late(task.node());
+        }
         match (completion.context, &mut self.stage) {
             (Context::Sweep(query), Stage::Sweeping(sweep)) => {
                 sweep.handle(&mut self.inventory, query, answer)

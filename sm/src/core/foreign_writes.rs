@@ -16,6 +16,7 @@ use super::{Core, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::port_info::{FieldIndex, FieldMask};
 use crate::sweep::Sweep;
+use crate::sweep::inventory::PortKey;
 use crate::sweep::mft_image::MftBlock;
 use crate::sweep::read_back::{Overwritten, Samples, SwitchField};
 
@@ -35,6 +36,10 @@ const PAUSE_LAST: Duration = Duration::from_secs(60);
 /// How long a finding stays after the last difference.
 const KEPT: Duration = Duration::from_secs(3600);
 
+/// Light sweeps for which a Set that was sent more than once excuses a difference: an hour at the
+/// default interval, in which even those of large subnets have read much of a switch.
+const LATE_SETS_EXCUSE: u64 = 360;
+
 /// Nodes with a finding of their own.
 const SHOWN: usize = 16;
 
@@ -46,6 +51,21 @@ const PARTS_SHOWN: usize = 5;
 pub(super) struct ForeignWrites {
     turn: u64,
     nodes: BTreeMap<Guid, ForeignWrite>,
+    /// Nodes that left an attempt of a Set unanswered, by the turn of that time. They may carry it
+    /// out after a later one was acknowledged.
+    late: BTreeMap<Guid, u64>,
+}
+
+impl ForeignWrites {
+    /// A node left an attempt of a Set of this manager unanswered.
+    pub(super) fn note_late(&mut self, node: Guid) {
+        self.late.insert(node, self.turn);
+    }
+
+    /// Whether the difference of a node may be a late Set of this manager. It is one time.
+    fn excuses(&mut self, node: Guid) -> bool {
+        self.late.remove(&node).is_some()
+    }
 }
 
 /// The differences of one node so far.
@@ -139,6 +159,17 @@ fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
 }
 
 impl Core {
+    /// The ports whose Sets have failed.
+    fn failing_ports(&self) -> BTreeSet<PortKey> {
+        let findings = self.residue.iter();
+        let failed = findings.filter(|finding| finding.kind == FindingKind::SetFailed);
+        let ports = failed.filter_map(|finding| match finding.subject {
+            Subject::Port(port) => Some(port),
+            _ => None,
+        });
+        ports.collect()
+    }
+
     /// The parts that the light sweep that begins reads back: none unless this manager writes the
     /// subnet.
     pub(super) fn next_samples(&mut self, now: Time) -> Samples {
@@ -161,13 +192,17 @@ impl Core {
         if self.role != Role::Master || self.config.mode != Mode::Manage {
             return Samples::default();
         }
-        self.foreign_writes.turn = self.foreign_writes.turn.wrapping_add(1);
+        let turn = self.foreign_writes.turn.wrapping_add(1);
+        self.foreign_writes.turn = turn;
+        let late = &mut self.foreign_writes.late;
+        late.retain(|_, &mut noted| turn.wrapping_sub(noted) < LATE_SETS_EXCUSE);
         let switches = self.inventory.switches().count().max(1);
         Samples {
             per_switch: (SAMPLES / switches).clamp(1, SAMPLES_OF_SWITCH),
             turn: self.foreign_writes.turn,
             whole,
             paused,
+            failing: self.failing_ports(),
         }
     }
 
@@ -185,6 +220,9 @@ impl Core {
             let ports = self.overwritten_ports(guid, &found);
             let has_tables = !found.blocks.is_empty() || !found.masks.is_empty();
             if ports.is_empty() && !has_tables && found.fields.is_empty() {
+                continue;
+            }
+            if self.foreign_writes.excuses(guid) {
                 continue;
             }
             let nodes = &mut self.foreign_writes.nodes;

@@ -311,6 +311,7 @@ impl Core {
         );
         for &node in &silent {
             push.give_up_on(node);
+            self.foreign_writes.note_late(node);
         }
         for request in withdrawn {
             if let Context::Push(task) = request.request.context {

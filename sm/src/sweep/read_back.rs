@@ -39,6 +39,9 @@ pub struct Samples {
     pub whole: BTreeSet<Guid>,
     /// Switches of which nothing is read.
     pub paused: BTreeSet<Guid>,
+    /// Ports that do not keep what is written to them: repairs read and write these, at their own
+    /// pauses.
+    pub failing: BTreeSet<PortKey>,
 }
 
 /// The fields of SwitchInfo that no device changes by itself.
@@ -282,6 +285,12 @@ impl Sweep {
     }
 
     fn ask_back(&mut self, queries: Vec<Query>) {
+        let failing = &self.read_back.samples.failing;
+        let is_failing = |query: &Query| matches!(query, Query::Port(key) if failing.contains(key));
+        let queries: Vec<Query> = queries
+            .into_iter()
+            .filter(|query| !is_failing(query))
+            .collect();
         for query in queries {
             if !self.asked.contains(&query) {
                 self.ask(query);

@@ -8,6 +8,7 @@ mod managed_capabilities;
 mod managed_counters;
 mod managed_cut_off;
 mod managed_disk;
+mod managed_disk_fails;
 mod managed_events;
 mod managed_exporter;
 mod managed_filters;

@@ -9,6 +9,7 @@ use rsm_tests::clock::{Stopwatch, wait_for_every};
 use rsm_tests::etcd::PEERS;
 use rsm_tests::peer::require_peers;
 use rsm_tests::sharing::{Site, all, gids, register};
+use rsm_tests::virtual_time::seeds;
 
 /// 20 switches, 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
@@ -238,7 +239,8 @@ fn a_deposed_master_that_wakes_up_stands_by_and_the_epoch_stays() {
     second.wait_state("standby");
     let managers = [first, second];
     let hosts = [0, last].map(|place| site.fabric.hosts[place].0);
-    for round in 0..20_u64 {
+    // Each takes ten seconds; virtual time has hundreds (`sim_fencing`).
+    for round in 0..seeds::number("RSM_SEEDS").unwrap_or(4) {
         let master = (round % 2) as usize;
         let (stopped, other) = (&managers[master], &managers[1 - master]);
         stopped.wait_state("up");

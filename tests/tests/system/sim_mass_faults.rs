@@ -11,7 +11,7 @@ use std::time::Duration;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_routing::netlist::NodeKind;
-use rsm_tests::virtual_time::{Dice, Pairs, Settings, Walker, World, expect};
+use rsm_tests::virtual_time::{Dice, Pairs, Settings, Walker, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const SUPERPOD: &str = "superpod";
@@ -366,8 +366,7 @@ fn parts_that_come_back_at_one_instant_are_served() {
 
 /// Seeds of a run; `RSM_SEEDS` asks for more.
 fn mass_seeds() -> u64 {
-    let wanted = std::env::var("RSM_SEEDS").ok();
-    wanted.and_then(|seeds| seeds.parse().ok()).unwrap_or(3)
+    seeds::number("RSM_SEEDS").unwrap_or(3)
 }
 
 /// How long a flapping link stays down, and how long up: ten times a second.

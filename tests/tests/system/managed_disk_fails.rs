@@ -1,0 +1,159 @@
+//! A disk that fills or turns read-only below a running rsm: the SA answers, takes registrations
+//! and keeps them once the disk works again.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::ServiceRecord;
+use rsm_tests::answering::Host;
+use rsm_tests::binaries;
+use rsm_tests::clock::wait_for_every;
+use rsm_tests::managed::Managed;
+use rsm_tests::process::Invocation;
+use rsm_tests::sharing::all;
+
+const FABRIC: &str = "fat-tree:k=4,levels=2";
+const LIMIT: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The host that registers, and the one that asks what is registered.
+const REGISTERS: usize = 2;
+const ASKS: usize = 3;
+
+/// A small disk at a folder, until it is dropped.
+struct Disk {
+    at: PathBuf,
+}
+
+impl Disk {
+    /// Mounts it. `None`, with a message, where this process may not mount.
+    fn mount(at: PathBuf) -> Option<Disk> {
+        std::fs::create_dir_all(&at).unwrap();
+        let mut mount = Command::new("mount");
+        let mount = mount.args(["-t", "tmpfs", "-o", "size=16m", "none"]);
+        let is_mounted = mount.arg(&at).status().is_ok_and(|status| status.success());
+        if !is_mounted {
+            // Write past the capture of the test harness: a skipped test has to be visible.
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: `mount` is not permitted here; run the test as root"
+            );
+        }
+        is_mounted.then_some(Disk { at })
+    }
+
+    /// Lays the same folder over itself, read-only: what is opened from now on cannot be written.
+    fn turn_read_only(&self) {
+        for how in [&["--bind"][..], &["-o", "remount,bind,ro"]] {
+            let mut mount = Command::new("mount");
+            let mount = mount.args(how).args([&self.at, &self.at]);
+            assert!(mount.status().unwrap().success(), "{how:?}");
+        }
+    }
+
+    /// Takes that away again.
+    fn turn_writable(&self) {
+        assert!(self.unmount());
+    }
+
+    fn unmount(&self) -> bool {
+        let mut umount = Command::new("umount");
+        let umount = umount.arg("-l").arg(&self.at).stderr(Stdio::null());
+        umount.status().is_ok_and(|status| status.success())
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.at.join("fill")
+    }
+
+    /// Writes until no byte is free.
+    fn fill(&self) {
+        let mut file = std::fs::File::create(self.filler()).unwrap();
+        let block = [0; 4096];
+        while file.write_all(&block).is_ok() {}
+        while file.write_all(&block[..1]).is_ok() {}
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // The folder may be there twice.
+        while self.unmount() {}
+    }
+}
+
+/// Registers a service, which the SA must take.
+fn register(fabric: &Managed, host: &mut Host, id: u64) {
+    let mut service = ServiceRecord::default();
+    let gid = fabric.gid(REGISTERS);
+    service.set_service_id(id).set_service_gid(gid);
+    let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
+    let answer = host.ask(Method::SET, mask, &service);
+    assert_eq!(answer.status(), Status::OK, "service {id}");
+}
+
+/// Waits until there is the finding `storage`, or none.
+fn wait_for_finding(state: &Path, holds: bool) {
+    let server = format!("unix:{}", state.join("rsm.sock").display());
+    let mut last = String::new();
+    let reached = wait_for_every(LOOK, LIMIT, || {
+        let rsmctl = Invocation::new(binaries::rsmctl(), state.parent()?);
+        let rsmctl = rsmctl.args(["--server", &server, "findings", "--format", "json"]);
+        last = rsmctl.run(LIMIT).ok()?.success().ok()?.stdout;
+        (last.contains("\"storage\"") == holds).then_some(())
+    });
+    assert!(reached.is_some(), "storage: {holds}, and not {last}");
+}
+
+/// Runs rsm on a disk that `breaks` and that is then `mended`, and kills it when it has said that
+/// all is well: what was registered before, meanwhile and afterwards is there at the next start.
+fn registrations_outlive(breaks: impl Fn(&Disk), mends: impl Fn(&Disk)) {
+    let fabric = Managed::start(FABRIC);
+    let Some(disk) = Disk::mount(fabric.state()) else {
+        return;
+    };
+    let mut asks = fabric.host(ASKS);
+    let rsm = fabric.rsm(&mut asks);
+    let mut registers = fabric.host(REGISTERS);
+    registers.ask_lid(fabric.lid(0));
+    register(&fabric, &mut registers, 1);
+    wait_for_finding(&fabric.state(), false);
+
+    breaks(&disk);
+    for id in 2..20 {
+        register(&fabric, &mut registers, id);
+    }
+    wait_for_finding(&fabric.state(), true);
+    register(&fabric, &mut registers, 20);
+    assert_eq!(all::<ServiceRecord>(&mut asks).len(), 20, "while it fails");
+
+    mends(&disk);
+    wait_for_finding(&fabric.state(), false);
+    register(&fabric, &mut registers, 21);
+    // A registration is on the disk within the window that the guarantees name.
+    std::thread::sleep(Duration::from_secs(1));
+    rsm.kill().unwrap();
+
+    let _rsm = fabric.rsm(&mut asks);
+    let mut ids: Vec<u64> = all::<ServiceRecord>(&mut asks)
+        .iter()
+        .map(ServiceRecord::service_id)
+        .collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (1..=21).collect::<Vec<u64>>());
+}
+
+#[test]
+fn disk_that_fills_below_a_running_rsm_costs_no_registration() {
+    registrations_outlive(Disk::fill, |disk| {
+        std::fs::remove_file(disk.filler()).unwrap();
+    });
+}
+
+#[test]
+fn folder_that_turns_read_only_below_a_running_rsm_costs_no_registration() {
+    registrations_outlive(Disk::turn_read_only, Disk::turn_writable);
+}
