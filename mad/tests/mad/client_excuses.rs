@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rsm_ids::PortNum;
 use rsm_mad::Time;
-use rsm_mad::client::{Client, ClientConfig, Handled, Request, RequestFailure};
+use rsm_mad::client::{Client, ClientConfig, Handled, MKeys, Request, RequestFailure};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::transport::SendFailure;
 use rsm_mad::wire::MadBytes;
@@ -61,6 +61,24 @@ fn attempt_that_times_out_late_is_sent_again_and_does_not_count() {
     assert_eq!(unanswered(&client), [1], "the second is in time");
     let stats = client.stats();
     assert_eq!((stats.excused, stats.timeouts), (1, 1));
+}
+
+#[test]
+fn late_attempt_of_a_request_with_several_keys_counts() {
+    let mut client = client();
+    let path = DirectedPath::from_hops(&[PortNum(1)]).unwrap();
+    let request = Request {
+        m_keys: MKeys::several([7, 8]),
+        ..Request::get(1, path, AttrId::NODE_INFO, 0, 1)
+    };
+    client.submit(request).unwrap();
+    sent(&mut client, START);
+    let late = client.next_deadline().unwrap() + ms(300);
+    client.handle_deadline(late);
+    sent(&mut client, late);
+    client.excuse(late);
+    assert_eq!(unanswered(&client), [1]);
+    assert_eq!(client.stats().excused, 0);
 }
 
 #[test]

@@ -128,8 +128,9 @@ mod tests {
     #[test]
     fn many_switches_with_changes_share_the_readings() {
         let ports = readings(100, 64, true) as u32 * 64;
-        let aim = READINGS_PER_S;
-        assert!((aim / 2..=aim).contains(&ports), "{ports}");
+        // One more of each may fall into the second.
+        let most = READINGS_PER_S + 100 * 64;
+        assert!((READINGS_PER_S / 2..=most).contains(&ports), "{ports}");
         let most = readings(1_000, 64, true);
         assert!(
             most <= 1_000,
