@@ -24,7 +24,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::header::AttrId;
 use rsm_routing::netlist::{Netlist, NodeKind};
-use rsm_sim::Sim;
+use rsm_sim::{Sim, SimError};
 use rsm_tests::binaries;
 use rsm_tests::clock::now;
 use rsm_tests::hosted::Hosted;
@@ -354,29 +354,29 @@ impl Contender {
 
     /// Breaks all parts of the fault at one instant, and says when.
     fn break_parts(&self, fault: &Fault) -> Result<Time, Failure> {
-        let (switches, cables) = (fault.switches.clone(), fault.cables.clone());
-        Ok(self.fabric.sim.with(move |sim| {
-            for switch in switches {
-                sim.power_off(switch)?;
-            }
-            for (node, port) in cables {
-                sim.unlink(node, port)?;
-            }
-            Ok::<Time, rsm_sim::SimError>(sim.now())
-        })??)
+        self.change_parts(fault, Sim::power_off, Sim::unlink)
     }
 
     /// Brings all parts of the fault back at one instant, and says when.
     fn mend_parts(&self, fault: &Fault) -> Result<Time, Failure> {
+        self.change_parts(fault, Sim::power_on, Sim::relink)
+    }
+
+    fn change_parts(
+        &self,
+        fault: &Fault,
+        change_switch: fn(&mut Sim, Guid) -> Result<(), SimError>,
+        change_cable: fn(&mut Sim, Guid, PortNum) -> Result<(), SimError>,
+    ) -> Result<Time, Failure> {
         let (switches, cables) = (fault.switches.clone(), fault.cables.clone());
         Ok(self.fabric.sim.with(move |sim| {
             for switch in switches {
-                sim.power_on(switch)?;
+                change_switch(sim, switch)?;
             }
             for (node, port) in cables {
-                sim.relink(node, port)?;
+                change_cable(sim, node, port)?;
             }
-            Ok::<Time, rsm_sim::SimError>(sim.now())
+            Ok::<Time, SimError>(sim.now())
         })??)
     }
 

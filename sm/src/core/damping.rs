@@ -104,8 +104,7 @@ impl Damping {
 
     /// The links between switches that routes should keep off now.
     pub fn suppressed(&self) -> BTreeSet<PortKey> {
-        let kept_out = self.flapping().filter(|flapping| !flapping.is_of_host);
-        kept_out.map(|flapping| flapping.link).collect()
+        self.quietest_first().collect()
     }
 
     /// The suppressed links between switches; the one whose last change is longest ago first.

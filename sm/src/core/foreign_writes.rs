@@ -12,6 +12,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 
 use super::role::Role;
+use super::work::doubled;
 use super::{Core, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::port_info::{FieldIndex, FieldMask};
@@ -62,7 +63,7 @@ impl ForeignWrites {
         self.late.insert(node, self.turn);
     }
 
-    /// Whether the difference of a node may be a late Set of this manager. It is one time.
+    /// Whether the difference of a node may be a late Set of this manager; only the first one is.
     fn excuses(&mut self, node: Guid) -> bool {
         self.late.remove(&node).is_some()
     }
@@ -77,7 +78,7 @@ struct ForeignWrite {
     ports: BTreeMap<PortNum, FieldMask>,
     /// Light sweeps that found a difference.
     sweeps: u32,
-    /// The same without a reading of all parts between them that found none.
+    /// Such light sweeps since a reading of all parts last found no difference.
     in_a_row: u32,
     last: Time,
     /// Until when light sweeps read nothing back from it.
@@ -109,9 +110,7 @@ impl ForeignWrite {
         self.last = now;
         let pause = match self.in_a_row {
             0 => Duration::ZERO,
-            before => PAUSE_FIRST
-                .saturating_mul(1 << (before - 1).min(16))
-                .min(PAUSE_LAST),
+            before => doubled(PAUSE_FIRST, before - 1, PAUSE_LAST),
         };
         self.paused_until = now + pause;
         self.in_a_row = self.in_a_row.saturating_add(1);
@@ -199,7 +198,7 @@ impl Core {
         let switches = self.inventory.switches().count().max(1);
         Samples {
             per_switch: (SAMPLES / switches).clamp(1, SAMPLES_OF_SWITCH),
-            turn: self.foreign_writes.turn,
+            turn,
             whole,
             paused,
             failing: self.failing_ports(),

@@ -38,7 +38,7 @@ pub(super) struct Losses {
     at_rest: u32,
     /// When that was.
     rested: Time,
-    /// What is known of the fabric as a whole.
+    /// Silence of the whole fabric, as far as it is known.
     quiet: Quiet,
 }
 

@@ -38,7 +38,7 @@ struct Reporter {
     next: Time,
     /// The pause before that.
     pause: Duration,
-    /// Its ports, which a reading asks for.
+    /// Ports that a reading asks for.
     ports: u32,
     /// Whether a reading has found a change since the pause began.
     has_changed: bool,
@@ -64,10 +64,9 @@ impl TrapPauses {
         {
             return Err(before.next);
         }
-        self.switches.retain(|_, reporter| !reporter.is_quiet(now));
         let pause = match before.filter(|before| !before.is_quiet(now)) {
             None => PAUSE_FIRST,
-            Some(before) if before.has_changed => self.share(switch, ports),
+            Some(before) if before.has_changed => self.share(switch, ports, now),
             Some(before) => (before.pause * 2).min(PAUSE_LAST),
         };
         let reporter = Reporter {
@@ -88,7 +87,8 @@ impl TrapPauses {
     }
 
     /// The pause of a switch that goes on to change, beside the others.
-    fn share(&self, switch: Guid, ports: u32) -> Duration {
+    fn share(&mut self, switch: Guid, ports: u32, now: Time) -> Duration {
+        self.switches.retain(|_, reporter| !reporter.is_quiet(now));
         let others = self.switches.iter().filter(|&(&guid, _)| guid != switch);
         let all = others.fold(ports, |sum, (_, other)| sum.saturating_add(other.ports));
         let share = Duration::from_secs(1) * all / READINGS_PER_S;

@@ -18,6 +18,11 @@ const REPAIR_FIRST: Duration = Duration::from_millis(250);
 /// The longest pause between repairs: a port that stays silent costs a few SMPs in this time.
 const REPAIR_LAST: Duration = Duration::from_secs(30);
 
+/// `first`, doubled as often as `times` says, and at most `last`.
+pub(super) fn doubled(first: Duration, times: u32, last: Duration) -> Duration {
+    first.saturating_mul(1 << times.min(16)).min(last)
+}
+
 /// Work that waits until the core is idle, or joins what is under way.
 #[derive(Default, Debug)]
 pub struct Work {
@@ -190,11 +195,7 @@ impl Work {
 
     /// After a failure: sweep debtors and `nodes` again after a pause.
     pub fn repair(&mut self, nodes: impl IntoIterator<Item = Guid>, now: Time) {
-        let pause = REPAIR_FIRST
-            .saturating_mul(1 << self.repairs.min(16))
-            .min(REPAIR_LAST);
-        self.repairs = self.repairs.saturating_add(1);
-        let due = now + pause;
+        let due = now + self.next_pause();
         self.repair_at = Some(self.repair_at.map_or(due, |earlier| earlier.min(due)));
         for node in nodes {
             // Never later than planned before.
@@ -205,11 +206,13 @@ impl Work {
 
     /// Starts no waiting work before the pause of a repair is over.
     pub fn postpone(&mut self, now: Time) {
-        let pause = REPAIR_FIRST
-            .saturating_mul(1 << self.repairs.min(16))
-            .min(REPAIR_LAST);
+        self.not_before = Some(now + self.next_pause());
+    }
+
+    fn next_pause(&mut self) -> Duration {
+        let pause = doubled(REPAIR_FIRST, self.repairs, REPAIR_LAST);
         self.repairs = self.repairs.saturating_add(1);
-        self.not_before = Some(now + pause);
+        pause
     }
 
     /// Ends the pause after a failure: its cause is gone.

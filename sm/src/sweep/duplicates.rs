@@ -8,7 +8,7 @@
 //!
 //! A place that loses its host while the GUID is elsewhere keeps the right to it for
 //! [`RIGHT_LASTS`]: a host that reboots is the first one also if a duplicate was served meanwhile.
-//! Of two places that no sweep before has met, the first one is that of the run before, by the kept
+//! Where no sweep before has met either place, the first one is that of the run before, by the kept
 //! cabling; else the one whose link a manager has brought further.
 
 use std::cell::OnceCell;

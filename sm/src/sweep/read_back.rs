@@ -285,14 +285,10 @@ impl Sweep {
     }
 
     fn ask_back(&mut self, queries: Vec<Query>) {
-        let failing = &self.read_back.samples.failing;
-        let is_failing = |query: &Query| matches!(query, Query::Port(key) if failing.contains(key));
-        let queries: Vec<Query> = queries
-            .into_iter()
-            .filter(|query| !is_failing(query))
-            .collect();
         for query in queries {
-            if !self.asked.contains(&query) {
+            let failing = &self.read_back.samples.failing;
+            let is_failing = matches!(query, Query::Port(key) if failing.contains(&key));
+            if !is_failing && !self.asked.contains(&query) {
                 self.ask(query);
                 self.read_back.asked.insert(query);
             }

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use rsm_ids::Guid;
 
 use super::acknowledged::Acknowledged;
+use super::tests::until;
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::DaemonFindings;
 use crate::daemon::sa::{AckJournal as _, HELD_AT_MOST};
@@ -90,16 +90,6 @@ impl Failing {
 fn numbers(dir: &Path) -> Vec<u64> {
     let (_, entries) = Journal::open(dir, Disk::new()).unwrap();
     entries.iter().map(|entry| entry.number).collect()
-}
-
-fn until(holds: impl Fn() -> bool) {
-    for _ in 0..2000 {
-        if holds() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("it never came to that");
 }
 
 #[test]

@@ -749,7 +749,7 @@ mod tests {
     }
 
     /// Waits until `holds` returns true.
-    fn until(holds: impl Fn() -> bool) {
+    pub(super) fn until(holds: impl Fn() -> bool) {
         for _ in 0..2000 {
             if holds() {
                 return;
