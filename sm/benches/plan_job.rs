@@ -16,7 +16,7 @@ use rsm::fabric::Fabric;
 use rsm::offline;
 use rsm::plan::policy::Policy;
 use rsm::plan::{Plan, PlanJob, plan};
-use rsm::sweep::inventory::PortKey;
+use rsm_ids::PortKey;
 use rsm_routing::generate::generate;
 
 /// How often the first plan is made, which takes seconds.

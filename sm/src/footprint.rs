@@ -12,11 +12,10 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 
 use crate::fabric::{Fabric, Node};
 use crate::push::Task;
-use crate::sweep::inventory::PortKey;
 use crate::sweep::mft_image::MftBlock;
 
 /// The most parts in one footprint; more are everything. Reading them one by one costs a tenth of

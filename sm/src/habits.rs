@@ -9,11 +9,11 @@
 
 use std::collections::BTreeMap;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::{Inventory, InventoryNode, PortKey};
+use crate::sweep::inventory::{Inventory, InventoryNode};
 
 /// How many kinds of devices have habits: far more than a subnet has. Kinds beyond it get both
 /// requests each time.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use rsm_ids::{Lid, PortNum};
+use rsm_ids::{Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
     LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, Mtu, NodeDescription, NodeInfo, NodeType,
     PortInfo, PortState, SwitchInfo, VlCap,
@@ -14,7 +14,7 @@ use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind}
 use rsm_sim::{Devices, SimConfig};
 
 use crate::fabric::Fabric;
-use crate::sweep::inventory::{Inventory, InventoryNode, InventoryPort, InventorySwitch, PortKey};
+use crate::sweep::inventory::{Inventory, InventoryNode, InventoryPort, InventorySwitch};
 
 /// The largest fabric file that is read, in bytes: a full subnet of 49,151 LIDs is a tenth of it.
 const FILE_MAX: u64 = 256 * 1024 * 1024;

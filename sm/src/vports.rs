@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{GuidInfo, PortState, VNodeInfo, VPortInfo, VirtualizationInfo};
 
-use crate::sweep::inventory::PortKey;
 use crate::sweep::p_keys::PKeyImage;
 
 /// Indices of a port that are managed: as many as the largest adapters have. A finding names ports

@@ -6,14 +6,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::verify;
 
 use crate::fabric::{Fabric, PortRef};
 use crate::plan::{self, Plan, PlanJob};
-use crate::sweep::inventory::PortKey;
 
 /// The cable or node to lose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::Datagram;
@@ -18,7 +18,6 @@ use super::view::{AgentStatus, CongestionView};
 use crate::counters::Routes;
 use crate::fabric::{Fabric, Node, Port};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::PortKey;
 
 /// Time until another attempt where the transport takes no more datagrams.
 const SEND_PAUSE: Duration = Duration::from_millis(20);

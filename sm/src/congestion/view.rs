@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use rsm_ids::PortKey;
 use rsm_mad::wire::header::Status;
-
-use crate::sweep::inventory::PortKey;
 
 /// How many parts a view has: a change copies one of them.
 const SHARDS: usize = 256;

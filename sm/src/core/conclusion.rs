@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 
 use super::convergence::{Convergence, Pushed};
@@ -14,7 +14,6 @@ use super::stage::Stage;
 use super::{Core, HISTORY, Pass, SavedCoreState};
 use crate::findings::{Finding, FindingKind};
 use crate::sweep::Query;
-use crate::sweep::inventory::PortKey;
 
 impl Core {
     /// Ends a pass: records its cost, publishes its result, and schedules a repair of its failures.

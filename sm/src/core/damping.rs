@@ -7,13 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PortState;
 
 use crate::fabric::{Delta, Fabric};
 use crate::plan::policy::DampingPolicy;
-use crate::sweep::inventory::PortKey;
 
 /// The recent changes of links, each named by its end with the lower (GUID, port).
 #[derive(Clone, Debug)]

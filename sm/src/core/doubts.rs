@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Mtu, PortInfo, PortState, VlCap};
 
 use super::Core;
@@ -11,7 +12,6 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::habits::DeviceKind;
 use crate::port_info::{FieldMask, LinkMismatch};
 use crate::sweep::doubts::{Doubt, Reading};
-use crate::sweep::inventory::PortKey;
 
 /// Mismatched links that have a finding of their own; a wrong setting makes thousands.
 const MISMATCHES_SHOWN: usize = 16;

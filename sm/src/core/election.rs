@@ -16,7 +16,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::{Request, RequestFailure, Response};
 use rsm_mad::ids::Tid;
@@ -36,7 +36,6 @@ use super::role::{self, Identity, Other, Role};
 use super::silent_managers::SilentManagers;
 use super::stage::Stage;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::PortKey;
 
 /// How long this manager does not offer the subnet again to one that did not take it over.
 const REFUSED_FOR: Duration = Duration::from_secs(30);

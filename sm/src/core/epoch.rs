@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 
 use super::event::{Effect, EpochEvent, EpochRequest};
@@ -37,7 +37,6 @@ use crate::health::Health;
 use crate::plan::lids::{Apart, Claim, Claims};
 use crate::store::Epoch;
 use crate::sweep::SweepScope;
-use crate::sweep::inventory::PortKey;
 use crate::sweep::writes::Mark;
 
 /// Time between two claims after a refusal.

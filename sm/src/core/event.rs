@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::GpuInventory;
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::transport::{Datagram, Inbound};
 use rsm_mad::wire::attr::Notice;
 use rsm_routing::engine::EngineKind;
@@ -28,7 +28,6 @@ use crate::plan::lids::Claims;
 use crate::plan::{Outcome, PlanJob};
 use crate::push::Foreseen;
 use crate::store::Epoch;
-use crate::sweep::inventory::PortKey;
 
 /// Identifies a command whose issuer waits for its effect.
 pub type Ticket = u64;

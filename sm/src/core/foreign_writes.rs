@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 
 use super::role::Role;
@@ -17,7 +17,6 @@ use super::{Core, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::port_info::{FieldIndex, FieldMask};
 use crate::sweep::Sweep;
-use crate::sweep::inventory::PortKey;
 use crate::sweep::mft_image::MftBlock;
 use crate::sweep::read_back::{Overwritten, Samples, SwitchField};
 

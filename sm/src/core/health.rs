@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_ids::PortKey;
 use rsm_mad::Time;
 
 use super::Core;
@@ -11,7 +12,6 @@ use super::role::Role;
 use crate::avoid::{Avoid, Part, Reason};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::{Health, Isolate, PortErrors, SavedHealth, SlowLinks};
-use crate::sweep::inventory::PortKey;
 
 /// Unhealthy ports with a finding of their own, the worst ones; one more finding counts the others.
 const NAMED: usize = 64;

@@ -8,10 +8,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rsm_ids::PortKey;
+
 use super::Core;
 use crate::avoid;
 use crate::push::Push;
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 
 impl Core {
     /// Takes links that a push could not make Active out of the routes, and takes those in again

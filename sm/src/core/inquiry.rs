@@ -21,7 +21,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::{Priority, Request, RequestFailure, Response};
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, PortInfo, SmInfo, SmState};
@@ -33,7 +33,7 @@ use super::role::{self, ElectionOutcome, Other, Role};
 use super::stage::Stage;
 use super::{Core, Mode};
 use crate::sweep::Query;
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 
 /// How long a master waits before it asks again, when no manager and not even its own port has
 /// answered.

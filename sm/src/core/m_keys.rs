@@ -13,6 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_ids::PortKey;
 use rsm_mad::Time;
 
 use super::Core;
@@ -23,7 +24,6 @@ use crate::expected::Expected;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::m_keys::Generations;
 use crate::store::replica::{BEAT, FOLLOW_PLAN};
-use crate::sweep::inventory::PortKey;
 
 /// How many ports a finding names.
 const SHOWN: usize = 5;

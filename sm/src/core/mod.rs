@@ -65,6 +65,7 @@ use std::time::Duration;
 
 use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::GpuInventory;
+use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::client::Client;
 use rsm_mad::transport::{Datagram, Inbound};
@@ -118,7 +119,7 @@ use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
 use crate::plan::{Plan, RefusedPlan};
 use crate::port_info::LinkMismatch;
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 use crate::sweep::writes::Mark;
 
 /// Number of past convergences kept.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::{ClientConfig, Priority, Request};
 use rsm_mad::wire::attr::{Attribute, NodeInfo};
@@ -11,7 +11,7 @@ use rsm_mad::wire::attr::{Attribute, NodeInfo};
 use super::Core;
 use super::requests::Context;
 use super::stage::Stage;
-use crate::sweep::inventory::{InventoryNode, PortKey};
+use crate::sweep::inventory::InventoryNode;
 use crate::sweep::{AgentAnswer, Query, Withdrawal};
 
 /// Attempts of a Set that a node leaves unanswered before a push goes on without the node, if

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm_ids::{Guid, Lid};
+use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::client::{Completion, Request, RequestFailure, Route, Routes};
 use rsm_mad::ids::DirectedPath;
 
@@ -11,7 +11,6 @@ use super::role::Role;
 use super::stage::Stage;
 use super::{Core, following};
 use crate::push::{Order, Task};
-use crate::sweep::inventory::PortKey;
 use crate::sweep::{Ask, Query};
 
 /// How many requests the core hands to the client before they are sent.

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
-use rsm_ids::{Guid, Lid};
+use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::wire::attr::{PortInfo, SmInfo, SmState};
 
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 
 /// Identity of this subnet manager among others.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

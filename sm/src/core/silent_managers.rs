@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 
+use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::wire::attr::CapabilityMask;
 
 use super::Core;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::PortKey;
 
 /// The ports of silent managers.
 #[derive(Default, Debug)]

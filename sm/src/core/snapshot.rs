@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortState};
@@ -22,7 +22,7 @@ use crate::health::SlowLinks;
 use crate::overlay::Overlay;
 use crate::plan::{Plan, RefusedPlan};
 use crate::sweep::fault;
-use crate::sweep::inventory::{InventoryPort, PortKey};
+use crate::sweep::inventory::InventoryPort;
 
 /// The subnet and its manager at one moment.
 #[derive(Clone, Debug)]

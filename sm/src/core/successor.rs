@@ -16,7 +16,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid};
+use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::Time;
 
 use super::role::Role;
@@ -24,7 +24,6 @@ use super::stage::Stage;
 use super::{Core, Pass};
 use crate::diff::{Changes, PortChange};
 use crate::plan::Plan;
-use crate::sweep::inventory::PortKey;
 use crate::sweep::lft_image::LFT_BLOCK;
 use crate::sweep::{Query, Sweep};
 

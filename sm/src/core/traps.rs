@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::Datagram;
 use rsm_mad::wire::attr::{Attribute, BadMKey, Notice, PortThreshold, SmInfo, TrapDetails};
@@ -16,7 +16,6 @@ use super::{Core, Effect, Mode};
 use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::Babbling;
-use crate::sweep::inventory::PortKey;
 
 /// Number of ports whose error reports are counted one by one; reports of further ports only add to
 /// the traps' counts.

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 
 use super::event::Ticket;
-use crate::sweep::inventory::PortKey;
 
 /// Causes spelled out for the operator; the rest of a burst is a count.
 const CAUSES_SHOWN: usize = 3;

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use rsm_ids::PortKey;
+
 use crate::port_info::LinkMismatch;
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 
 /// The near end of a link, which a push sets to Down, and the far end. The near end is the one
 /// closer to the subnet manager, so that its answer gets through. `None` for the link of the subnet

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 
 use super::{Changes, Comparison, NotKept};
 use crate::fabric::{Fabric, Node};
 use crate::habits::DeviceHabits;
 use crate::plan::Plan;
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 use crate::sweep::writes::Mark;
 
 /// The last comparison of all ports and tables, and the changes that it found. A port or table that

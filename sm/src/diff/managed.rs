@@ -1,7 +1,8 @@
 //! The difference in managed attributes of ports.
 
+use rsm_ids::PortKey;
+
 use super::{Changes, Comparison, ComparisonScope};
-use crate::sweep::inventory::PortKey;
 use crate::sweep::managed::{BlockKey, Content, Origin, Source};
 
 /// A block to write.

@@ -15,7 +15,7 @@ mod vports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{ArInfo, NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
 use rsm_routing::tables::{Lft, Tables};
 
@@ -33,7 +33,7 @@ use crate::habits::DeviceKind;
 use crate::plan::Plan;
 use crate::plan::ports;
 use crate::port_info::{FieldMask, LinkMismatch, PortSettings};
-use crate::sweep::inventory::{Inventory, InventorySwitch, PortKey};
+use crate::sweep::inventory::{Inventory, InventorySwitch};
 use crate::sweep::p_keys;
 
 /// The changes of one switch.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_routing::ibnetdiscover;
 use rsm_routing::netlist::{Cable, Netlist, Node as NetNode, NodeKind, PortSpec};
@@ -15,7 +15,6 @@ use super::{
 use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, Port, PortRef};
 use crate::plan::Plan;
-use crate::sweep::inventory::PortKey;
 
 /// Name of the file in ibnetdiscover's format.
 const TOPOLOGY: &str = "topology.ibnetdiscover";

@@ -4,14 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortPhysicalState, PortState};
 use serde::Serialize;
 
 use super::{Expected, LostAt, LostPort, shown_at};
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::PortKey;
 use crate::text::count;
 
 /// How many entries have findings of their own; the rest share one finding. A dead rack of switches

@@ -15,13 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeType, PortState};
 
 pub use self::missing::{Missing, MissingCounts, MissingKind};
 use crate::fabric::{Delta, Fabric, Node, Port};
-use crate::sweep::inventory::PortKey;
 
 /// How many ports can be missing at once: more than a fabric that uses up the LID space has (45,056
 /// hosts under 64-port switches have 270,336). Ports beyond are not expected, but counted.

@@ -1,9 +1,8 @@
 //! The difference between two models of the same subnet.
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 
 use super::{Fabric, Node, Port};
-use crate::sweep::inventory::PortKey;
 
 /// Nodes, cables and ports that appeared, vanished or changed from one [`Fabric`] to the next;
 /// everything in the order of GUIDs.

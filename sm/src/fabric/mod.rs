@@ -14,7 +14,7 @@ mod without;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_ids::{Guid, Lid, Lmc, PortKey, PortNum};
 use rsm_mad::wire::attr::{
     ActiveRate, FecMode, LinkSpeed, NodeInfo, NodeType, PortInfo, PortState, SmInfo, SwitchInfo,
 };
@@ -22,7 +22,7 @@ use rsm_mad::wire::attr::{
 pub use self::delta::Delta;
 use self::nodes::Nodes;
 use crate::sweep::MISSES_TOLERATED;
-use crate::sweep::inventory::{Inventory, InventoryNode, PortKey};
+use crate::sweep::inventory::{Inventory, InventoryNode};
 use crate::sweep::p_keys::{self, PKeyImage};
 use crate::vports::{self, PortVPorts};
 

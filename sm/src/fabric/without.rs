@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rsm_ids::PortKey;
+
 use super::{Fabric, NodeIx, Port};
-use crate::sweep::inventory::PortKey;
 
 impl Fabric {
     /// The model that a sweep would find if `cables`, given by either end, were pulled; without

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rsm_ids::PortKey;
+
 use super::{JobKind, Outcome, PlanError, PlanJob, try_plan};
 use crate::avoid::{Avoid, Part, Reason};
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::PortKey;
 
 /// The parts that the routes of a plan go around.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use rsm_ids::Lid;
+use rsm_ids::{Lid, PortKey};
 use rsm_routing::tables::{NO_PATH, Tables};
 
 use super::Plan;
 use super::lids::Claim;
-use crate::sweep::inventory::PortKey;
 use crate::text::count;
 
 /// Most names in the text.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::GpuInventory;
+use rsm_ids::PortKey;
 
 use super::adaptive::AdaptiveHardware;
 use super::groups::GroupSet;
@@ -13,7 +14,6 @@ use super::policy::Policy;
 use super::{HeldTable, Plan};
 use crate::avoid::Avoid;
 use crate::fabric::Fabric;
-use crate::sweep::inventory::PortKey;
 use crate::sweep::mft_image::HeldMasks;
 
 /// Which parts of the plan in force a job may change.

@@ -23,7 +23,7 @@ mod vports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_ids::{Guid, Lid, Lmc, PortKey, PortNum};
 use rsm_mad::wire::attr::NodeType;
 
 pub(super) use self::follow::follow;
@@ -32,7 +32,6 @@ pub use self::vports::claims_of as vport_claims;
 use super::policy::Policy;
 use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::PortKey;
 use crate::vports::VPortKey;
 
 /// The LIDs of one port.

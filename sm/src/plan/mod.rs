@@ -30,7 +30,7 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid};
+use rsm_ids::{Guid, Lid, PortKey};
 use rsm_routing::engine::{
     self, AbsentRoots, EngineError, EngineKind, Options, Rebalanced, Routing,
 };
@@ -58,7 +58,6 @@ pub use self::transition::{HeldTable, Transition};
 use crate::avoid::CutOff;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::PortKey;
 use crate::text::count;
 use crate::whole::{Step, Whole};
 use crate::witness;

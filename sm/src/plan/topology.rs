@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lmc};
+use rsm_ids::{Guid, Lmc, PortKey};
 use rsm_mad::wire::attr::NodeType;
 use rsm_routing::topology::{
     CableEnd, EndPart, EndpointKind, FurtherLids, Switch, SwitchPart, Topology, TopologyBuilder,
@@ -12,7 +12,6 @@ use rsm_routing::topology::{
 
 use super::lids::LidPlan;
 use crate::fabric::{Fabric, Node, Port};
-use crate::sweep::inventory::PortKey;
 
 /// The sources of a switch graph.
 #[derive(Clone, Copy)]

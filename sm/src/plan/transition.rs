@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::NodeType;
 use rsm_routing::engine::Routing;
 use rsm_routing::lanes::Lanes;
@@ -21,7 +21,6 @@ use super::multicast::masks_by_mlid;
 use super::mute::{self, Around};
 use super::{Plan, PlanJob};
 use crate::fabric::{Fabric, Port};
-use crate::sweep::inventory::PortKey;
 use crate::sweep::mft_image::HeldMasks;
 
 /// The forwarding table of one switch, as far as it is known.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rsm_api::model::{Keyed, LossSelector, Page, PortId, Selector};
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{BoxFuture, RoutingError, RoutingQueries, v1};
+use rsm_ids::PortKey;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::quality::{self, Contention, LinkUse, Settings};
 use tokio::sync::{Mutex, Semaphore};
@@ -17,7 +18,6 @@ use super::view::View;
 use crate::avoid::{Avoid, Drained, Part, Reason};
 use crate::fabric::Fabric;
 use crate::plan::Plan;
-use crate::sweep::inventory::PortKey;
 use crate::text::count;
 use crate::whatif::{self, what_if_all};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rsm_api::model::{NodeKind, PhysicalState, PortState};
 use rsm_api::v1_fields::{link_speed, link_width};
 use rsm_api::{model, v1};
-use rsm_ids::{Guid, Lid, LinkSpeed, LinkWidth, Lmc, PortNum};
+use rsm_ids::{Guid, Lid, LinkSpeed, LinkWidth, Lmc, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr;
 use rsm_mad::wire::attr::{Capabilities, NodeType, PortInfo, PortPhysicalState};
@@ -17,17 +17,16 @@ use crate::expected::Expected;
 use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
 use crate::health::{SlowLink, SlowLinks};
 use crate::plan::Plan;
-use crate::sweep::inventory;
 
-pub(super) fn api_key(key: inventory::PortKey) -> model::PortId {
+pub(super) fn api_key(key: PortKey) -> model::PortId {
     model::PortId {
         node: key.node,
         number: key.port,
     }
 }
 
-pub(super) fn core_key(key: model::PortId) -> inventory::PortKey {
-    inventory::PortKey::new(key.node, key.number)
+pub(super) fn core_key(key: model::PortId) -> PortKey {
+    PortKey::new(key.node, key.number)
 }
 
 /// A node that is neither a switch nor a router counts as a channel adapter, even if it states
@@ -132,7 +131,7 @@ fn slow(link: SlowLink) -> v1::SlowLink {
 pub(super) struct ApiView<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) plan: Option<&'a Plan>,
-    pub(super) damped: &'a BTreeSet<inventory::PortKey>,
+    pub(super) damped: &'a BTreeSet<PortKey>,
     pub(super) marks: &'a Marks,
     pub(super) slow_links: &'a SlowLinks,
     pub(super) capabilities: &'a DeviceCapabilities,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rsm_api::model::{Keyed, Page, PortId, Selector};
 use rsm_api::resolve::resolve_port;
 use rsm_api::{RoutingError, timestamp, v1};
+use rsm_ids::PortKey;
 use rsm_routing::quality::{CrossingHost, crossing, crossing_from};
 use rsm_routing::topology::Destination;
 
@@ -14,7 +15,6 @@ use super::published::Published;
 use crate::avoid::{Part, Reason, over};
 use crate::fabric::Fabric;
 use crate::plan::Plan;
-use crate::sweep::inventory::PortKey;
 
 /// Hosts that a host sends to and receives from over a cable.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

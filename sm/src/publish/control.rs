@@ -9,7 +9,7 @@ use rsm_api::model::{
 };
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{BoxFuture, Control, ControlError, LookupError, v1};
-use rsm_ids::{Lid, PortNum};
+use rsm_ids::{Lid, PortKey, PortNum};
 use rsm_routing::engine::UnknownEngine;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -25,7 +25,6 @@ use crate::core::role::Role;
 use crate::core::{ChangeEffect, Command, Event};
 use crate::expected::{Accept, Expected};
 use crate::overlay::ChangeError;
-use crate::sweep::inventory::PortKey;
 
 /// How many callers may wait at the same time: more than operators and scripts of one site, far
 /// fewer than a script in an endless loop makes. They all wait for the same sweep anyhow.

@@ -11,7 +11,7 @@ use rsm_api::model::{
 };
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{CountersError, CountersQueries, v1};
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::perf::Counter;
 
@@ -23,7 +23,6 @@ use crate::counters::{
     self, AgentCounters, Causes, CountersSnapshot, PortCounters, PortReading, TRAFFIC,
 };
 use crate::fabric::Fabric;
-use crate::sweep::inventory::PortKey;
 
 /// Access to the last readings of the counters, which another thread collects.
 pub trait CountersSource: Send + Sync + 'static {

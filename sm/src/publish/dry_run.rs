@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use rsm_ids::{Guid, Lid};
+use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::wire::attr::{
     Attribute, GuidInfo, MulticastForwardingTable, PKey, PKeyTable, PortInfo,
 };
@@ -14,7 +14,7 @@ use super::summary::OnceReport;
 use crate::core::Handover;
 use crate::core::snapshot::Snapshot;
 use crate::push::{AdaptiveStep, Foreseen, PortStep, Task};
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 use crate::sweep::lft_image::LFT_BLOCK;
 
 /// Exit code of `rsm --dry-run` where it would send any Set.

@@ -7,7 +7,7 @@ use rsm_api::model::SubnetState;
 use rsm_api::v1::RoutesChanged;
 use rsm_api::v1::event::Change;
 use rsm_api::{limits, v1};
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_routing::tables::Lft;
 
 use super::findings::FindingNews;
@@ -16,7 +16,6 @@ use super::published::Published;
 use crate::avoid::Part;
 use crate::fabric::{Delta, Fabric};
 use crate::plan::Plan;
-use crate::sweep::inventory::PortKey;
 
 /// The most changes of nodes, ports, links and findings that are listed; a snapshot with more is
 /// summed up in one sentence. A quarter of the journal, so that a fabric that comes up, or half of

@@ -2,7 +2,7 @@
 
 use rsm_api::model::{GoneSwitch, GoneSwitches, Keyed, MissingKind, PortId, Selector};
 use rsm_api::{LookupError, timestamp, v1};
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
 
@@ -10,7 +10,6 @@ use super::api_view::{api_key, shown_state};
 use crate::core::snapshot::Snapshot;
 use crate::expected::{self, Expected, LostAt, LostEnd, Missing};
 use crate::fabric::Fabric;
-use crate::sweep::inventory::PortKey;
 
 /// A missing node, as names lead to it.
 pub(super) struct Gone {

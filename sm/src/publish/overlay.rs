@@ -9,7 +9,7 @@ use rsm_api::model::{
 };
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{ControlError, LookupError, PartitionRefusal, v1};
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Mtu, NodeType};
 use rsm_mad::wire::sa::Rate;
 
@@ -21,7 +21,6 @@ use crate::overlay::{
     Action, Change, ChangeError, Existing, MAX_NAME_BYTES, Member, PartitionSettings, WhenCutOff,
     WhenEmpty,
 };
-use crate::sweep::inventory::PortKey;
 
 /// The change in the core's terms, with the GUIDs of the ports that it names.
 pub(super) fn change(

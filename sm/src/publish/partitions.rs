@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rsm_api::model::{Keyed, Membership, Page, PortId};
 use rsm_api::resolve::NameLookup as _;
 use rsm_api::{LookupError, v1};
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
 use rsm_mad::wire::sa::Rate;
 
@@ -15,7 +15,6 @@ use super::subnet::page;
 use crate::config::{self, PartitionMembers, PartitionOrigin};
 use crate::overlay::PartitionSettings;
 use crate::plan::Plan;
-use crate::sweep::inventory;
 
 /// The partitions behind `after`, each with how many ports are in it.
 pub(super) fn partitions(
@@ -171,8 +170,8 @@ pub(super) fn members(
 
 /// The tables of ports that are members, in the order of their keys. Switch ports that enforce
 /// partitions are no members.
-fn end_ports(plan: &Plan) -> impl Iterator<Item = (inventory::PortKey, &[PKey])> {
-    let is_end = |port: inventory::PortKey| {
+fn end_ports(plan: &Plan) -> impl Iterator<Item = (PortKey, &[PKey])> {
+    let is_end = |port: PortKey| {
         let node = plan.fabric.node_of(port.node);
         port.port == PortNum::ZERO || node.is_some_and(|node| node.kind() != NodeType::Switch)
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_api::model::{Keyed, PortId, SubnetState};
 use rsm_api::v1;
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 
 use super::api_view::{ApiView, api_key, core_key};
@@ -21,7 +21,6 @@ use crate::fabric::Fabric;
 use crate::findings::{FindingKind, Subject};
 use crate::plan::Plan;
 use crate::plan::policy::PortPolicy;
-use crate::sweep::inventory;
 
 /// A snapshot as readers see it. Immutable but for the index of names, which its first use builds.
 pub(super) struct Published {
@@ -31,7 +30,7 @@ pub(super) struct Published {
     pub(super) state: SubnetState,
     pub(super) reason: String,
     /// Either end of the links that flapped.
-    pub(super) damped: BTreeSet<inventory::PortKey>,
+    pub(super) damped: BTreeSet<PortKey>,
     /// The parts that routes go around.
     pub(super) marks: Marks,
     /// By ascending identifier.
@@ -167,7 +166,7 @@ fn prefix(snapshot: &Snapshot) -> u64 {
 }
 
 /// A finding names one end of a link; both are marked, so that either finds the link.
-fn damped_ends(snapshot: &Snapshot) -> BTreeSet<inventory::PortKey> {
+fn damped_ends(snapshot: &Snapshot) -> BTreeSet<PortKey> {
     let fabric = &snapshot.fabric;
     let mut ends = BTreeSet::new();
     for finding in snapshot.findings.iter() {

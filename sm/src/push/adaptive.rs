@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute};
 use rsm_mad::wire::header::AttrId;
 
@@ -17,7 +17,7 @@ use crate::diff::AdaptiveChange;
 use crate::diff::adaptive::planned_groups;
 use crate::plan::adaptive::entries_of_block;
 use crate::sweep::adaptive;
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 
 /// A Set of adaptive routing of one switch. The order of the kinds is that in which they leave.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,6 +1,6 @@
 //! Answers: writes them into the inventory, and notes failures.
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
     ArInfo, Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
     PortState, SlToVlMapping, SwitchInfo,
@@ -11,7 +11,7 @@ use super::tables::SwitchPush;
 use super::{Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
 use crate::habits::{DeviceKind, PortRole};
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 
 impl Push {
     pub(super) fn acknowledged(

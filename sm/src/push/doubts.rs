@@ -1,5 +1,6 @@
 //! Answers to Sets of PortInfo that leave open whether the port holds the values.
 
+use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Attribute, PortInfo};
 use rsm_mad::wire::header::Status;
 
@@ -7,7 +8,7 @@ use super::{Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
 use crate::habits::DeviceKind;
 use crate::port_info::FieldMask;
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 
 impl Push {
     /// Handles an answer with other values of `fields` than the Set had. If the port was read after

@@ -1,11 +1,11 @@
 //! The Sets that become possible when another one is settled.
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 
 use super::phases::{Phase, Phases};
 use super::tables::SwitchPush;
 use super::{Push, Task};
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 
 impl Push {
     /// Lays out the phases.

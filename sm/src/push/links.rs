@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use rsm_ids::PortKey;
+
 use super::Push;
 use super::phases::Phase;
 use super::ports::PortPush;
 use crate::plan::Plan;
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 
 /// The links that `plan` makes Active first and that are not Active: one end, and the other.
 pub(super) fn awaited(plan: &Plan, inventory: &Inventory) -> BTreeMap<PortKey, PortKey> {

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo};
 
 use super::{Cause, Push, Task};
 use crate::diff::{BlockChange, differing_blocks};
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 use crate::sweep::managed::{BlockKey, Content, Origin, Source};
 
 /// How many blocks for quality of service each port has among `changes`.

@@ -30,7 +30,7 @@ mod vports;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 
 use self::adaptive::AdaptivePush;
 pub use self::adaptive::AdaptiveStep;
@@ -49,7 +49,7 @@ use crate::habits::DeviceHabit;
 use crate::plan::Plan;
 use crate::port_info::FieldIndex;
 use crate::sweep::AgentAnswer;
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 use crate::sweep::reach::KnownWays;
 
 /// A push under way.

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SwitchInfo;
 use rsm_routing::mcast::BLOCK_MLIDS;
 
 use super::{Cause, FailedSet, Order, Push, Task};
 use crate::diff::{MulticastChange, kept};
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 use crate::sweep::mft_image::MftBlock;
 
 /// The Sets of all multicast tables: every switch removes ports before any switch adds one.

@@ -3,14 +3,14 @@
 //! [`Task::needs`] is the table; whatever sends a Set asks [`Push::may`], which knows only the
 //! table. The [phases](super::phases) of a push are one of its conditions.
 
-use rsm_ids::PortNum;
+use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{PortInfo, PortState};
 
 use super::phases::Phase;
 use super::ports::PortPush;
 use super::tables::SwitchPush;
 use super::{AdaptiveStep, PortStep, Push, Task};
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 
 /// A condition that a Set waits for. Those of Sets that change the state of a link hold at both of
 /// its ends.

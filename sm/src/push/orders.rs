@@ -1,6 +1,6 @@
 //! The next Set, with its content and its path.
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
     ArInfo, Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
     PortPhysicalState, PortState, SlToVlMapping, SwitchInfo,
@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::{
 
 use super::{Cause, FailedSet, Order, Push, Task};
 use crate::port_info::{FieldMask, PortSettings};
-use crate::sweep::inventory::{Inventory, InventoryNode, PortKey};
+use crate::sweep::inventory::{Inventory, InventoryNode};
 use crate::sweep::p_keys as image;
 
 impl Push {

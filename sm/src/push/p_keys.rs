@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use rsm_ids::PortKey;
 use rsm_mad::wire::attr::PKeyTable;
 
 use super::{Cause, Push, Task};
 use crate::diff::PKeyBlock;
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 
 /// The blocks of one port's P_KeyTable to write, and their progress.
 #[derive(Debug)]

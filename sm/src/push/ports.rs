@@ -1,13 +1,12 @@
 //! The Sets of one port, to its settings and its link to Active.
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{PortInfo, PortState};
 
 use super::PortStep;
 use super::p_keys::PKeyPush;
 use crate::diff::{PortChange, heeds};
 use crate::port_info::{FieldIndex, FieldMask};
-use crate::sweep::inventory::PortKey;
 
 /// The Sets of one port.
 #[derive(Debug)]

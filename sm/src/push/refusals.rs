@@ -1,10 +1,10 @@
 //! Sets that some devices refuse although the specification allows them, and the alternatives.
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 
 use super::{Push, Task};
 use crate::habits::{DeviceHabit, DeviceKind, HabitSign};
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 
 /// Whether the kind of device of a port is known for this refusal.
 pub(super) fn refuses(inventory: &Inventory, key: PortKey, habit: DeviceHabit) -> bool {

@@ -1,13 +1,12 @@
 //! One Set, its possible failures, and the progress of a push.
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::header::{AttrId, Status};
 
 use super::adaptive::AdaptiveStep;
 use crate::port_info::FieldMask;
-use crate::sweep::inventory::PortKey;
 use crate::sweep::managed::BlockKey;
 use crate::sweep::mft_image::MftBlock;
 

@@ -7,12 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Attribute, PortState, VPortInfo, VPortPKeyTable, VirtualizationInfo};
 use rsm_mad::wire::header::AttrId;
 
 use super::{Cause, Push, Task};
 use crate::diff::{VPortChange, VPortChanges};
-use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::inventory::Inventory;
 use crate::vports::VPort;
 
 /// The Sets of the virtual ports of one port, and their progress.

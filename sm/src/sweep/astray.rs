@@ -11,12 +11,12 @@
 
 use std::collections::BTreeSet;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::PortState;
 
 use super::fault::Fault;
-use super::inventory::{Inventory, InventoryNode, InventoryPort, PortKey};
+use super::inventory::{Inventory, InventoryNode, InventoryPort};
 use super::{Query, Sweep, SweepScope, paths};
 
 /// How often one sweep asks again: two nodes with one GUID move a cable with each answer.

@@ -1,6 +1,6 @@
 //! Answers to all Gets but NodeInfo.
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
     ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, CapabilityMask, ExtendedPortInfo,
     GeneralInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription, PKeyTable,
@@ -9,7 +9,7 @@ use rsm_mad::wire::attr::{
 use rsm_mad::wire::header::Status;
 
 use super::fault::Fault;
-use super::inventory::{Inventory, InventoryNode, InventoryPort, InventorySwitch, PortKey};
+use super::inventory::{Inventory, InventoryNode, InventoryPort, InventorySwitch};
 use super::lft_image::LFT_BLOCK;
 use super::mft_image::{self, MftBlock};
 use super::read_back::multicast_top;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{Capabilities, GeneralInfo, NodeInfo, NodeType};
 
-use super::inventory::{Inventory, PortKey};
+use super::inventory::Inventory;
 use super::{Query, Sweep};
 use crate::capabilities::{DeviceType, is_plausible};
 use crate::habits::{DeviceHabit, DeviceKind};

@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
+use rsm_ids::PortKey;
 use rsm_mad::wire::attr::PortInfo;
 
-use super::inventory::PortKey;
 use crate::port_info::FieldMask;
 
 /// The open part of a Set of PortInfo.

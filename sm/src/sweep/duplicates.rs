@@ -15,12 +15,12 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeInfo, NodeType, PortState};
 
 use super::fault::Fault;
-use super::inventory::{Inventory, InventoryNode, InventoryPort, PortKey};
+use super::inventory::{Inventory, InventoryNode, InventoryPort};
 use super::{Query, Sweep, SweepScope};
 
 /// How often one sweep asks behind one port because of duplicates: nodes that answer with another

@@ -1,10 +1,10 @@
 //! The error correction of links, by PortInfoExtended of the ports that say that they have it
 //! (`sweep.error_correction`). It is shown, and decides nothing.
 
-use rsm_ids::PortNum;
+use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, FecMode, PortInfo, PortState};
 
-use super::inventory::{Inventory, PortKey};
+use super::inventory::Inventory;
 use super::{Query, Sweep};
 
 impl Sweep {

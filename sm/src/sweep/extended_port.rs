@@ -2,10 +2,10 @@
 //! PortInfo shows as QDR, ports that may lead to an aggregation node, and, with adaptive routing,
 //! adapters that take packets out of order.
 
-use rsm_ids::PortNum;
+use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{Capability, ExtendedPortInfo, LinkSpeed, NodeType, PortInfo, PortState};
 
-use super::inventory::{Inventory, PortKey};
+use super::inventory::Inventory;
 use super::{Query, Sweep};
 
 impl Sweep {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::header::Status;
 
 use super::Query;
-use super::inventory::{Inventory, PortKey};
+use super::inventory::Inventory;
 use super::m_key::{self, Sign};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 

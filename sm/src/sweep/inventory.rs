@@ -7,8 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use rsm_ids::PortKey;
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
     ArInfo, ExtendedPortInfo, FecMode, NodeDescription, NodeInfo, NodeType, PortInfo,

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeSet;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 use rsm_mad::wire::attr::{NodeType, PortInfo};
 
 use super::Query;
 use super::fault::Fault;
 use super::held_keys::Sight;
-use super::inventory::{Inventory, InventoryNode, PortKey};
+use super::inventory::{Inventory, InventoryNode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::m_keys::{Generations, KeyHolder, MKeyPolicy};
 

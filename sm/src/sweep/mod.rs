@@ -57,7 +57,7 @@ pub mod writes;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
@@ -70,7 +70,7 @@ use rsm_mad::wire::header::{AttrId, Status};
 use self::astray::Moves;
 use self::duplicates::Contests;
 use self::fault::Faults;
-use self::inventory::{Inventory, InventoryPort, PortKey};
+use self::inventory::{Inventory, InventoryPort};
 use self::managed::BlockKey;
 use self::mft_image::MftBlock;
 use self::outward::Outward;

@@ -1,11 +1,11 @@
 //! Answers to NodeInfo: the nodes behind ports.
 
-use rsm_ids::PortNum;
+use rsm_ids::{PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
 use super::fault::Fault;
-use super::inventory::{Inventory, InventoryNode, InventoryPort, PortKey};
+use super::inventory::{Inventory, InventoryNode, InventoryPort};
 use super::{Query, Sweep, SweepScope, duplicates};
 
 impl Sweep {

@@ -13,10 +13,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 
-use super::inventory::{Inventory, InventoryNode, PortKey};
+use super::inventory::{Inventory, InventoryNode};
 use super::suspicion::{ATTEMPTS_TO_SUSPICION, Suspicion, cables};
 use super::{Query, Sweep, SweepScope, astray, paths};
 

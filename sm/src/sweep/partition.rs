@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PKeyTable, PortInfo, PortState};
 
-use super::inventory::{Inventory, InventoryNode, PortKey};
+use super::inventory::{Inventory, InventoryNode};
 use super::managed::{Origin, Source};
 use super::p_keys::{self, PKeyImage};
 use super::{Query, Sweep, reset};

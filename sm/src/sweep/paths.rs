@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 
-use super::inventory::{Inventory, InventoryNode, PortKey};
+use super::inventory::{Inventory, InventoryNode};
 
 /// Gives every node its shortest directed path from the local port, and a second one that enters it
 /// by another port if there is one. Returns the nodes without a path.

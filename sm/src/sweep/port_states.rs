@@ -11,12 +11,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
     CapabilityMask, CapabilityMask2, PortInfo, PortState, SwitchPortStateTable,
 };
 
-use super::inventory::{Inventory, InventoryNode, PortKey};
+use super::inventory::{Inventory, InventoryNode};
 use super::{Query, Sweep};
 use crate::habits::{DeviceHabit, DeviceKind};
 

@@ -5,9 +5,10 @@
 //! Types that refuse it, or of which several devices leave it unanswered, have a
 //! [habit](DeviceHabit::RefusesRateLimits) and are not asked again.
 
+use rsm_ids::PortKey;
 use rsm_mad::wire::header::Status;
 
-use super::inventory::{Inventory, PortKey};
+use super::inventory::Inventory;
 use super::managed::{BlockKey, Origin, Source, is_rate_limit_planned};
 use super::{Query, Sweep};
 use crate::habits::DeviceKind;

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 
-use super::inventory::{Inventory, InventoryPort, PortKey};
+use super::inventory::{Inventory, InventoryPort};
 use super::lft_image::LFT_BLOCK;
 use super::writes::Mark;
 

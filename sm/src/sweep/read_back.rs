@@ -15,10 +15,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{MulticastForwardingTable, PortInfo, SwitchInfo};
 
-use super::inventory::{Inventory, InventoryNode, InventorySwitch, PortKey};
+use super::inventory::{Inventory, InventoryNode, InventorySwitch};
 use super::lft_image::LFT_BLOCK;
 use super::mft_image::{self, Extent, MftBlock};
 use super::{Query, Sweep, SweepScope};

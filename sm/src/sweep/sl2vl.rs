@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SlToVlMapping;
 
 use super::image::{BlockTable, Image};
-use super::inventory::{Inventory, InventoryNode, PortKey};
+use super::inventory::{Inventory, InventoryNode};
 use super::{Query, Sweep};
 
 /// The lane of each service level.

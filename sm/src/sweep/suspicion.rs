@@ -10,10 +10,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 
 use super::fault::Fault;
-use super::inventory::{Inventory, InventoryNode, PortKey};
+use super::inventory::{Inventory, InventoryNode};
 use super::managed::BlockKey;
 use super::{Query, Sweep, SweepScope, paths};
 

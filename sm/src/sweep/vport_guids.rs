@@ -11,10 +11,11 @@
 
 use std::sync::Arc;
 
+use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Capability, VPortGuidInfo};
 use rsm_mad::wire::header::Status;
 
-use super::inventory::{Inventory, PortKey};
+use super::inventory::Inventory;
 use super::vports::{VPortQuery, vport_mut, vport_of};
 use super::{Query, Sweep};
 use crate::habits::{DeviceHabit, DeviceKind};

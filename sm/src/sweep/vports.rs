@@ -13,14 +13,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
     Attribute, Capability, CapabilityMask, CapabilityMask2, PortInfo, PortState, VNodeDescription,
     VNodeInfo, VPortGuidInfo, VPortInfo, VPortPKeyTable, VPortState, VirtualizationInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
-use super::inventory::{Inventory, InventoryNode, PortKey};
+use super::inventory::{Inventory, InventoryNode};
 use super::kind_answers::KindAnswers;
 use super::{Query, Sweep, SweepScope, p_keys};
 use crate::habits::{DeviceHabit, DeviceKind};

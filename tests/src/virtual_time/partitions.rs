@@ -6,8 +6,7 @@ use std::sync::Arc;
 use rsm::config::{ConfigSeverity, parse_partitions};
 use rsm::plan::Plan;
 use rsm::plan::policy::Policy;
-use rsm::sweep::inventory::PortKey;
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::PKey;
 use rsm_sim::Sim;
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::plan::policy::Policy;
-use rsm::sweep::inventory::PortKey;
-use rsm_ids::PortNum;
+use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{LinkSpeed, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::netlist::NodeKind;

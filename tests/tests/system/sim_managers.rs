@@ -6,7 +6,7 @@ use std::time::Duration;
 use rsm::avoid::{Drained, Part, Reason};
 use rsm::core::role::{Identity, Role};
 use rsm::core::{Activity, Command, CoreConfig};
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
 use rsm_mad::wire::header::Method;
 use rsm_routing::netlist::NodeKind;
@@ -197,7 +197,7 @@ fn a_pause_without_a_successor_delays_the_push_and_loses_nothing() {
 /// Drains the spine at a trunk, by the first manager.
 fn drain(world: &mut World, ticket: u64) {
     let (spine, port) = trunks(world)[0];
-    let part = Part::Port(rsm_ids::PortKey::new(spine, port));
+    let part = Part::Port(PortKey::new(spine, port));
     let reason = Reason::Drained(Drained {
         by: "alice".to_owned(),
         since_unix_ms: ticket,

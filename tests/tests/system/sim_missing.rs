@@ -6,7 +6,7 @@ use std::time::Duration;
 use rsm::core::Command;
 use rsm::expected::{Accept, LostAt};
 use rsm::findings::{Finding, Severity};
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
@@ -134,9 +134,10 @@ fn an_accepted_node_is_not_missing_until_it_was_back() {
     world.command(Command::Accept(Accept::Node(one.0)));
     world.settle(LIMIT);
     assert_one(&world, "host-missing", Severity::Info, &[]);
-    world.command(Command::Accept(Accept::Port(
-        rsm::sweep::inventory::PortKey::new(other_leaf.0, other_leaf.1),
-    )));
+    world.command(Command::Accept(Accept::Port(PortKey::new(
+        other_leaf.0,
+        other_leaf.1,
+    ))));
     world.command(Command::Accept(Accept::Node(other.0)));
     world.settle(LIMIT);
     expect::assert_no_findings(&world);
@@ -275,9 +276,7 @@ fn an_accepted_exchange_is_the_expected_cabling() {
     let [a, b] = two_uplinks(&world);
     world.sim.swap_cables(a, b).expect("both are cabled");
     pass(&mut world);
-    world.command(Command::Accept(Accept::Port(
-        rsm::sweep::inventory::PortKey::new(a.0, a.1),
-    )));
+    world.command(Command::Accept(Accept::Port(PortKey::new(a.0, a.1))));
     world.settle(LIMIT);
     expect::assert_no_findings(&world);
     world.kill(0);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rsm::core::{Command, CoreConfig};
 use rsm::findings::{Finding, FindingKind, Severity, Subject};
 use rsm::plan::policy::Policy;
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, PKey, PKeyTable, PortInfo, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect, partitions};
@@ -38,7 +38,7 @@ fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
         .filter(|port| port.1 != PortNum::ZERO);
     let plan = world.manager().core().plan().expect("there is a plan");
     let guid = |port: (Guid, PortNum)| {
-        let key = rsm::sweep::inventory::PortKey::new(port.0, port.1);
+        let key = PortKey::new(port.0, port.1);
         let at = plan.fabric.find_port(key).expect("it was met");
         plan.fabric.port(at).guid
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rsm::core::role::Role;
 use rsm::core::{Activity, Following};
 use rsm::whole::Step;
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, SmInfo, SwitchInfo};
 use rsm_mad::wire::header::{AttrId, Method};
@@ -115,7 +115,7 @@ fn assert_true(world: &World, index: usize) {
     };
     let managers = [place(world, 0), place(world, 1)];
     for ((node, port), lid) in lids(world) {
-        let key = rsm::sweep::inventory::PortKey::new(node, port);
+        let key = PortKey::new(node, port);
         let known = snapshot.fabric.find_port(key);
         let known = known.and_then(|at| snapshot.fabric.port(at).info);
         if let Some(known) = known.filter(|_| !managers.contains(&(node, port))) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rsm_api::model::{PortId, Selector};
 use rsm_api::resolve::{resolve_node, resolve_port};
+use rsm_ids::PortKey;
 use serde::Serialize;
 
 use super::{Bench, exit_code, report};
@@ -15,7 +16,6 @@ use crate::cli::output::{print, print_json};
 use crate::fabric::Fabric;
 use crate::plan::{self, PlanJob};
 use crate::publish::Names;
-use crate::sweep::inventory::PortKey;
 use crate::text::count;
 use crate::whatif::{Consequence, Loss, what_if};
 

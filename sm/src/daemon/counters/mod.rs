@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use parking_lot::{Mutex, RwLock};
+use rsm_ids::PortKey;
 use rsm_mad::transport::{Inbound, PerformancePort, Sink};
 
 use self::worker::Worker;
@@ -27,7 +28,6 @@ use crate::core::snapshot::Snapshot;
 use crate::counters::{Collector, CountersConfig, CountersSnapshot};
 use crate::health::{Limits, PortErrors};
 use crate::publish::CountersSource;
-use crate::sweep::inventory::PortKey;
 
 /// How many events can wait for the thread: more than the requests in flight
 /// ([`CountersConfig::window`]), with their notices. Beyond, answers are dropped, counted, and asked

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::transport::PerformancePort;
 
@@ -12,7 +13,6 @@ use crate::counters::{Collector, CountersSnapshot, Routes};
 use crate::daemon::compute;
 use crate::daemon::sa::TimeSource;
 use crate::health::{Limits, PortErrors, evidence};
-use crate::sweep::inventory::PortKey;
 
 /// Time between two snapshots of the readings: each copies a pointer for each agent, of which a
 /// large fabric has 50,000.

@@ -5,14 +5,13 @@
 
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortState};
 
 use super::table::{self, Rows};
 use crate::expected::{Cabling, Expected, LostAt, LostEnd, LostNode, LostPort};
 use crate::publish::UnixClock;
 use crate::store::{CABLING, ChangeSet, Namespace, Persisted};
-use crate::sweep::inventory::PortKey;
 
 const NODE: u8 = b'n';
 const CABLES: u8 = b'c';

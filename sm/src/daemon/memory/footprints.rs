@@ -16,12 +16,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 
 use super::table::{self, Rows};
 use crate::footprint::{Footprint, Footprints, PARTS_MAX, Parts};
 use crate::store::{ChangeSet, Persisted};
-use crate::sweep::inventory::PortKey;
 use crate::sweep::mft_image::MftBlock;
 
 const TABLE: &str = "footprints";

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::Lid;
+use rsm_ids::{Lid, PortKey};
 
 use super::super::policy::Policy;
 use super::{Claim, Claims, LidPlan, vports, wanted_lmc};
 use crate::fabric::{Fabric, Node, PortRef};
-use crate::sweep::inventory::PortKey;
 
 /// The LIDs of `fabric`, equal to those of [`assign`](super::assign). `previous` are the LIDs of
 /// the fabric `before`. Reads only ports at which the two differ.

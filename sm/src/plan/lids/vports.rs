@@ -9,12 +9,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rsm_ids::{Guid, Lid, Lmc};
+use rsm_ids::{Guid, Lid, Lmc, PortKey};
 
 use super::{Claim, Claims, LidPlan, smallest_table};
 use crate::fabric::{Fabric, Node};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::PortKey;
 use crate::vports::{INDICES_MAX, PortVPorts, VPort, VPortKey};
 
 /// Virtual ports that a finding names; it counts the others.

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::NodeType;
 
 use super::members::EndPorts;
 use super::{Assignment, PartitionPlan, vports};
 use crate::fabric::{Fabric, Node, Port, PortRef};
 use crate::plan::policy::Policy;
-use crate::sweep::inventory::PortKey;
 use crate::vports::{VPort, VPortKey};
 
 /// The partitions of `fabric`, equal to those of [`assign`](super::assign). `previous` are those of

@@ -12,7 +12,7 @@ mod vports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{NodeType, PKey};
 
 pub(super) use self::follow::follow;
@@ -24,7 +24,6 @@ use super::policy::Policy;
 use crate::config::{PartitionMembers, Partitions, Rule};
 use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::PortKey;
 use crate::vports::VPortKey;
 
 /// Findings of one kind; further ones are counted. One line of a file can concern every port.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rsm_ids::PortKey;
 use rsm_mad::wire::attr::PKey;
 
 use super::members::EndPorts;
@@ -79,7 +80,7 @@ impl Assignment<'_> {
 /// Puts `given` in the place of the tables of all virtual ports of these ports.
 pub(super) fn replace(
     tables: &mut BTreeMap<VPortKey, Arc<[PKey]>>,
-    concerned: impl IntoIterator<Item = crate::sweep::inventory::PortKey>,
+    concerned: impl IntoIterator<Item = PortKey>,
     given: BTreeMap<VPortKey, Arc<[PKey]>>,
 ) {
     if !tables.is_empty() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rsm_api::model::{SimulationAction, SubnetState};
 use rsm_api::v1::{Activity, Stage};
 use rsm_api::{Control, ControlError, LookupError, Simulation, SimulationError, Subnet};
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::attr::SmState;
 use rsm_sim::{Sim, SimConfig, live};
@@ -18,7 +18,6 @@ use crate::core::role::{Other, Role};
 use crate::core::snapshot::Snapshot;
 use crate::core::{self, Command, Event, PassProgress};
 use crate::publish::{Controller, MAX_WAITING, Simulator};
-use crate::sweep::inventory::PortKey;
 
 #[tokio::test]
 async fn a_resweep_returns_its_convergence() {

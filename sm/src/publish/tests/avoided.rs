@@ -7,14 +7,13 @@ use std::time::Duration;
 use rsm_api::model::{LinkFilter, NodeFilter, PortFilter};
 use rsm_api::v1::event::Change;
 use rsm_api::{Subnet, v1};
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_sim::{Personality, PortField, PortFields, Silence, Sim};
 
 use super::world::*;
 use crate::avoid::{Drained, Part, Reason};
 use crate::core::{Command, Event};
 use crate::health::{PortErrors, Symptom};
-use crate::sweep::inventory::PortKey;
 
 /// Time for a drain.
 const WAIT: Duration = Duration::from_secs(2);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rsm_api::model::{LinkFilter, NodeFilter, PortFilter, PortState, SubnetState};
 use rsm_api::v1::event::Change;
 use rsm_api::{Subnet, v1};
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::NodeInfo;
 use rsm_routing::netlist::{LinkSpeed, LinkWidth};
@@ -187,7 +187,7 @@ fn damping_a_link_changes_the_link() {
     let before = view.events(0, usize::MAX).last().unwrap().sequence;
     let flapping = Finding::new(
         FindingKind::LinkFlapping,
-        Subject::Port(crate::sweep::inventory::PortKey::new(SPINE_A, PortNum(1))),
+        Subject::Port(PortKey::new(SPINE_A, PortNum(1))),
         Severity::Warning,
         "the link flaps".to_owned(),
     );

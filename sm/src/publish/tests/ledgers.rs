@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 
 use crate::core::HISTORY;
@@ -11,7 +11,6 @@ use crate::core::convergence::{Convergence, TablesWritten};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::publish::findings::FindingBook;
 use crate::publish::log::ConvergenceLog;
-use crate::sweep::inventory::PortKey;
 
 fn finding(kind: FindingKind, node: u64, text: &str) -> Finding {
     let subject = Subject::Port(PortKey::new(Guid(node), PortNum(1)));

@@ -7,7 +7,7 @@ use rsm_api::model::{
 };
 use rsm_api::v1::{LinkSpeed, LinkWidth};
 use rsm_api::{LookupError, Subnet, v1};
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_routing::tables::NO_PATH;
 use rsm_sim::Probe;
 
@@ -16,7 +16,6 @@ use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::plan::Plan;
 use crate::publish::View;
-use crate::sweep::inventory::PortKey;
 
 /// All pages of a list, `limit` items at a time.
 fn all<T, K: Copy>(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rsm_api::model::{Selector, SubnetState};
 use rsm_api::{Subnet, v1};
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SmState;
 use rsm_routing::verify::Report;
 
@@ -15,7 +15,6 @@ use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::{PlanError, RefusedPlan};
-use crate::sweep::inventory::PortKey;
 
 fn standby() -> Role {
     Role::Standby {

@@ -1,12 +1,12 @@
 //! SMInfoRecord: this subnet manager, and others as they answered when they were last polled.
 
+use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{SmInfo, SmState};
 use rsm_mad::wire::sa::SmInfoRecord;
 
 use super::Query;
 use crate::sa::directory::Directory;
 use crate::sa::trust::Trust;
-use crate::sweep::inventory::PortKey;
 
 pub(super) fn candidates(
     query: Query<SmInfoRecord>,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{Mtu, PortState};
 
 use super::world::{World, planned};
@@ -12,7 +12,6 @@ use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, PortRef};
 use crate::plan::{self, Plan, PlanJob};
 use crate::sa::{Directory, EndIx};
-use crate::sweep::inventory::PortKey;
 
 /// Two levels with two cables between switches, three levels, and no tree.
 const SPECS: [&str; 3] = [

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeSet;
 
+use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo, MlnxLinkSpeed};
 
 use super::{Managed, Origin, Source};
 use crate::habits::DeviceHabit;
 use crate::sweep::extended_port::takes_out_of_order;
-use crate::sweep::inventory::{InventoryPort, PortKey};
+use crate::sweep::inventory::InventoryPort;
 
 /// ExtendedPortInfo (0xFF90). A port has one block.
 pub(super) const EXTENDED_PORT: Managed = Managed {

@@ -16,12 +16,12 @@ pub(super) use rate_limits::is_planned as is_rate_limit_planned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::Lid;
+use rsm_ids::{Lid, PortKey};
 use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
 use rsm_mad::wire::header::{AttrId, Status};
 
 use super::image::BlockTable;
-use super::inventory::{Inventory, InventoryPort, PortKey};
+use super::inventory::{Inventory, InventoryPort};
 use super::{Query, Sweep};
 use crate::config::RateLimits;
 use crate::habits::{DeviceHabit, DeviceKind};

@@ -1,12 +1,12 @@
 //! QoSConfigSL, with the operator's limits of rates by service level: of ports of adapters that show
 //! the capability, and of their virtual ports. The shares of bandwidth beside them stay.
 
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, Capability, QosConfigSl};
 
 use super::{BlockKey, Managed, Origin, Source};
 use crate::habits::DeviceHabit;
-use crate::sweep::inventory::{InventoryPort, PortKey};
+use crate::sweep::inventory::InventoryPort;
 
 /// QoSConfigSL (0xFF82). Block 0 is of the port, block 1 + i of the virtual port at index i.
 pub(super) const RATE_LIMITS: Managed = Managed {
