@@ -8,10 +8,9 @@ use rsm_routing::engine::{EngineKind, EngineOption};
 
 use super::opensm::Convert;
 use super::{
-    AdaptiveRouting, AggregationNodes, Config, Enforcement, Fdr10, MKeyMode, SmLid, StoreBackend,
-    Takeover, Virtualization,
+    AdaptiveRouting, AggregationNodes, Config, Enforcement, Fdr10, Isolate, MKeyMode, SmLid,
+    StoreBackend, Takeover, Virtualization,
 };
-use crate::health::Isolate;
 
 /// A key, and all that reading, writing and explaining it needs.
 #[derive(Clone)]

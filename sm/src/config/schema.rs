@@ -15,10 +15,9 @@ use super::opensm::Convert;
 use super::schema_congestion::{CONGESTION_KEYS, CongestionKeys};
 use super::schema_qos::{QOS_KEYS, QosKeys};
 use super::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, MKeyMode, SlToVl, SmLid, StoreBackend,
-    Takeover, Virtualization, VlWeights,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, Isolate, MKeyMode, SlToVl, SmLid,
+    StoreBackend, Symptom, Takeover, Virtualization, VlWeights,
 };
-use crate::health::{Isolate, Symptom};
 
 /// An hour: longer intervals are a slip of the unit.
 const HOUR_MS: u64 = 3_600_000;

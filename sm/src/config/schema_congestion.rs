@@ -6,7 +6,7 @@ use super::congestion_values::{CctEntries, CctEntry, PerLevel, PortMaskValue};
 use super::field::{Applies, ConfigKey, Kind, Place, Takes};
 use super::opensm::Convert;
 use super::schema::{CongestionConfig, number};
-use crate::congestion::{CongestionPolicy, KeyPolicy};
+use super::{CongestionPolicy, KeyPolicy};
 
 /// The settings of congestion control.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -11,8 +11,8 @@ use rsm_mad::wire::congestion::{
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::{ClassPortInfo, Record};
 
-use super::policy::{CongestionPolicy, SwitchPorts};
 use super::view::{AgentReport, AgentStatus};
+use crate::config::{CongestionPolicy, SwitchPorts};
 
 /// How often a request is sent before its agent counts as silent.
 const ATTEMPTS: u8 = 3;

@@ -13,8 +13,8 @@ use rsm_mad::wire::congestion::CcMad;
 use rsm_mad::wire::header::{AttrId, MadHeader, Method};
 
 use super::agent::{Agent, Device};
-use super::policy::{CongestionPolicy, SwitchPorts};
 use super::view::{AgentStatus, CongestionView};
+use crate::config::{CongestionPolicy, SwitchPorts};
 use crate::counters::Routes;
 use crate::fabric::{Fabric, Node, Port};
 use crate::findings::{Finding, FindingKind, Severity, Subject};

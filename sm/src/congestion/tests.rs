@@ -6,8 +6,8 @@ use rsm_mad::wire::congestion::{
     SwitchCongestionSetting, SwitchControlMap,
 };
 
-use super::policy::SwitchPorts;
-use super::{CongestionPolicy, KeyPolicy};
+use crate::config::SwitchPorts;
+use crate::config::{CongestionPolicy, KeyPolicy};
 
 fn entry(multiplier: u16) -> CongestionControlTableEntry {
     let mut entry = CongestionControlTableEntry::default();

@@ -7,9 +7,7 @@ use rsm_ids::Guid;
 use rsm_mad::client::ClientConfig;
 
 use super::role::Identity;
-use crate::config::{NodeNames, Takeover};
-use crate::congestion::CongestionPolicy;
-use crate::health::HealthPolicy;
+use crate::config::{CongestionPolicy, HealthPolicy, NodeNames, Takeover};
 use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 
 /// How the core treats a plan.

@@ -8,16 +8,16 @@ use rsm_mad::client::ClientConfig;
 use rsm_routing::engine::{Categories, Category};
 
 use crate::config::{
-    Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, MKeyMode, PartitionConfig,
-    Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, Virtualization, checked_files,
-    load_categories, load_foreign_m_keys, load_guid_file, load_m_key_secrets, load_node_names,
-    load_partitions, load_port_order, load_prefix_routes, load_qos_policy, load_rate_limits,
-    load_switch_rules, load_tables, load_torus_layout,
+    Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, HealthPolicy, MKeyMode,
+    PartitionConfig, Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, Symptom,
+    SymptomLimits, Virtualization, checked_files, load_categories, load_foreign_m_keys,
+    load_guid_file, load_m_key_secrets, load_node_names, load_partitions, load_port_order,
+    load_prefix_routes, load_qos_policy, load_rate_limits, load_switch_rules, load_tables,
+    load_torus_layout,
 };
 use crate::core;
 use crate::core::role::Identity;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::health::{HealthPolicy, Limits, Symptom};
 use crate::m_keys::MKeyPolicy;
 use crate::plan::adaptive::AdaptivePolicy;
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
@@ -171,7 +171,7 @@ pub(super) fn health_policy(config: &HealthConfig) -> HealthPolicy {
     HealthPolicy {
         isolate: config.isolate,
         disables_babbling: config.disable_babbling,
-        limits: Limits(Symptom::ALL.map(limit)),
+        limits: SymptomLimits(Symptom::ALL.map(limit)),
         quiet: Duration::from_secs(config.quiet_s.into()),
     }
 }

@@ -4,88 +4,13 @@ use std::collections::BTreeMap;
 
 use rsm_ids::PortKey;
 use rsm_mad::Time;
-use rsm_mad::wire::perf::Counter;
 
-use super::policy::Limits;
+use crate::config::{Symptom, SymptomLimits};
 use crate::counters::{CountersSnapshot, PortReading};
 
 /// Most ports with evidence at a time, those furthest over their limits: where more links are
 /// damaged, the fault is not in the links.
 pub const MAX_PORTS: usize = 4096;
-
-/// A sign of a damaged link.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Symptom {
-    /// SymbolErrorCounter.
-    SymbolErrors,
-    /// LinkErrorRecoveryCounter.
-    LinkRecoveries,
-    /// LinkDownedCounter.
-    LinkDowns,
-    /// PortRcvErrors.
-    ReceiveErrors,
-    /// LocalLinkIntegrityErrors.
-    IntegrityErrors,
-    /// ExcessiveBufferOverrunErrors.
-    Overruns,
-    /// Reports of the port itself: traps 129 to 131 (IBA 14.2.5.1).
-    Reports,
-}
-
-impl Symptom {
-    /// All symptoms.
-    pub const ALL: [Symptom; 7] = [
-        Symptom::SymbolErrors,
-        Symptom::LinkRecoveries,
-        Symptom::LinkDowns,
-        Symptom::ReceiveErrors,
-        Symptom::IntegrityErrors,
-        Symptom::Overruns,
-        Symptom::Reports,
-    ];
-
-    /// The counter that counts it.
-    pub const fn counter(self) -> Option<Counter> {
-        match self {
-            Symptom::SymbolErrors => Some(Counter::SymbolError),
-            Symptom::LinkRecoveries => Some(Counter::LinkErrorRecovery),
-            Symptom::LinkDowns => Some(Counter::LinkDowned),
-            Symptom::ReceiveErrors => Some(Counter::RcvErrors),
-            Symptom::IntegrityErrors => Some(Counter::LocalLinkIntegrityErrors),
-            Symptom::Overruns => Some(Counter::ExcessiveBufferOverrunErrors),
-            Symptom::Reports => None,
-        }
-    }
-
-    /// The limit in an hour without a configuration. A link at the bit error ratio that IBA permits
-    /// (10^-12, IBA 5.10) has 120 symbol errors in an hour; the others take a few within minutes.
-    pub const fn usual_limit(self) -> u32 {
-        match self {
-            Symptom::SymbolErrors => 120,
-            Symptom::ReceiveErrors => 60,
-            Symptom::LinkRecoveries
-            | Symptom::LinkDowns
-            | Symptom::IntegrityErrors
-            | Symptom::Overruns => 30,
-            Symptom::Reports => 10,
-        }
-    }
-
-    /// In words, in the plural.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Symptom::SymbolErrors => "symbol errors",
-            Symptom::LinkRecoveries => "link recoveries",
-            Symptom::LinkDowns => "link downs",
-            Symptom::ReceiveErrors => "receive errors",
-            Symptom::IntegrityErrors => "link integrity errors",
-            Symptom::Overruns => "buffer overruns",
-            Symptom::Reports => {
-                "reports of link integrity, buffer overrun or flow control errors (traps 129 to 131)"
-            }
-        }
-    }
-}
 
 /// The errors of a port by symptom, those of [`Symptom::Reports`] left out.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -111,7 +36,7 @@ impl PortErrors {
     }
 
     /// How far the worst symptom is over its limit: 1 at the limit, below it less.
-    pub fn excess(&self, limits: &Limits) -> f64 {
+    pub fn excess(&self, limits: &SymptomLimits) -> f64 {
         let excess = Symptom::ALL.into_iter().filter_map(|symptom| {
             let limit = limits.of(symptom)?;
             Some(self.per_hour[symptom as usize] / f64::from(limit))
@@ -123,7 +48,7 @@ impl PortErrors {
 /// The ports over a limit, of those with a reading that is not stale at `now`.
 pub fn evidence(
     counters: &CountersSnapshot,
-    limits: &Limits,
+    limits: &SymptomLimits,
     now: Time,
 ) -> BTreeMap<PortKey, PortErrors> {
     let mut over: Vec<(PortKey, PortErrors)> = Vec::new();

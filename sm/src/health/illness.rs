@@ -5,9 +5,9 @@ use std::time::Duration;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 
-use super::evidence::{MAX_PORTS, PortErrors, Symptom};
-use super::policy::HealthPolicy;
+use super::evidence::{MAX_PORTS, PortErrors};
 use super::saved::{SavedHealth, SavedIllness, checksum};
+use crate::config::{HealthPolicy, Symptom};
 
 /// The time over which reports of ports are counted.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -314,7 +314,7 @@ mod tests {
     use rsm_ids::{Guid, PortNum};
 
     use super::*;
-    use crate::health::{Isolate, Limits};
+    use crate::config::{Isolate, SymptomLimits};
 
     const PORT: PortKey = PortKey::new(Guid(7), PortNum(1));
     const QUIET: Duration = Duration::from_secs(600);
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn symptom_without_a_limit_makes_no_port_ill() {
-        let mut limits = Limits::default();
+        let mut limits = SymptomLimits::default();
         limits.0[Symptom::SymbolErrors as usize] = 0;
         limits.0[Symptom::Reports as usize] = 0;
         let mut health = Health::new(HealthPolicy {
@@ -441,7 +441,7 @@ mod tests {
         };
         health.configure(policy);
         assert!(is_ill(&health));
-        let limits = Limits([300; Symptom::ALL.len()]);
+        let limits = SymptomLimits([300; Symptom::ALL.len()]);
         health.configure(HealthPolicy { limits, ..policy });
         assert!(!is_ill(&health));
         assert!(!health.count(symbols(200.0, 2), at(1)));
@@ -466,7 +466,7 @@ mod tests {
         assert_eq!(after.next_release(), Some(at(2100 + 2400)), "a relapse");
         for other in [
             HealthPolicy {
-                limits: Limits([300; Symptom::ALL.len()]),
+                limits: SymptomLimits([300; Symptom::ALL.len()]),
                 ..*before.policy()
             },
             HealthPolicy {

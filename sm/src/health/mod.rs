@@ -7,18 +7,19 @@
 //! quiet for [`HealthPolicy::quiet`]; a port that falls ill again soon after must be quiet for
 //! longer. The core takes unhealthy cables between switches out of the routes where the policy says
 //! so, as far as all ports stay reachable (`sm/src/avoid`).
+//!
+//! [`HealthPolicy`]: crate::config::HealthPolicy
+//! [`HealthPolicy::quiet`]: crate::config::HealthPolicy::quiet
 
 mod babbling;
 mod evidence;
 mod illness;
-mod policy;
 mod rates;
 mod saved;
 mod slow;
 
 pub use self::babbling::Babbling;
-pub use self::evidence::{MAX_PORTS, PortErrors, Symptom, evidence};
+pub use self::evidence::{MAX_PORTS, PortErrors, evidence};
 pub use self::illness::Health;
-pub use self::policy::{HealthPolicy, Isolate, Limits};
 pub use self::saved::{SavedHealth, SavedIllness};
 pub use self::slow::{BelowEnds, BelowSiblings, SlowLink, SlowLinks};

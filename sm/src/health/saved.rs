@@ -6,7 +6,7 @@ use std::time::Duration;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 
-use super::policy::HealthPolicy;
+use crate::config::HealthPolicy;
 use crate::store::Checksum;
 
 /// An unhealthy port as it is stored.

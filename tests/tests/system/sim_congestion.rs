@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::congestion::{AgentStatus, CongestionPolicy, KeyPolicy};
+use rsm::config::{CongestionPolicy, KeyPolicy};
+use rsm::congestion::AgentStatus;
 use rsm::core::{Command, CoreConfig};
 use rsm::findings::FindingKind;
 use rsm_ids::{Guid, PortKey, PortNum};

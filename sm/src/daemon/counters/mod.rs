@@ -23,10 +23,10 @@ use rsm_mad::transport::{Inbound, PerformancePort, Sink};
 use self::worker::Worker;
 use super::sa::TimeSource;
 use super::settings::health_policy;
-use crate::config::Config;
+use crate::config::{Config, SymptomLimits};
 use crate::core::snapshot::Snapshot;
 use crate::counters::{Collector, CountersConfig, CountersSnapshot};
-use crate::health::{Limits, PortErrors};
+use crate::health::PortErrors;
 use crate::publish::CountersSource;
 
 /// How many events can wait for the thread: more than the requests in flight
@@ -58,7 +58,7 @@ pub(super) struct Settings {
     /// Those of the collector.
     pub(super) collector: CountersConfig,
     /// The limits from which on the core is told of a port.
-    pub(super) limits: Limits,
+    pub(super) limits: SymptomLimits,
 }
 
 impl Settings {

@@ -9,10 +9,11 @@ use rsm_mad::Time;
 use rsm_mad::transport::PerformancePort;
 
 use super::{Call, ErrorsSink, Orders};
+use crate::config::SymptomLimits;
 use crate::counters::{Collector, CountersSnapshot, Routes};
 use crate::daemon::compute;
 use crate::daemon::sa::TimeSource;
-use crate::health::{Limits, PortErrors, evidence};
+use crate::health::{PortErrors, evidence};
 
 /// Time between two snapshots of the readings: each copies a pointer for each agent, of which a
 /// large fabric has 50,000.
@@ -29,7 +30,7 @@ pub(super) struct Worker {
     pub(super) port: Arc<dyn PerformancePort>,
     pub(super) clock: TimeSource,
     /// The limits from which on the core is told of a port.
-    pub(super) limits: Limits,
+    pub(super) limits: SymptomLimits,
     pub(super) errors: ErrorsSink,
     /// The ports that the core was told of last.
     pub(super) told: Arc<BTreeMap<PortKey, PortErrors>>,

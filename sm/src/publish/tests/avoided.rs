@@ -12,8 +12,9 @@ use rsm_sim::{Personality, PortField, PortFields, Silence, Sim};
 
 use super::world::*;
 use crate::avoid::{Drained, Part, Reason};
+use crate::config::Symptom;
 use crate::core::{Command, Event};
-use crate::health::{PortErrors, Symptom};
+use crate::health::PortErrors;
 
 /// Time for a drain.
 const WAIT: Duration = Duration::from_secs(2);

@@ -15,11 +15,11 @@ use rsm_mad::transport::{Inbound, PortEvent};
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
 
+use crate::config::{HealthPolicy, Isolate};
 use crate::core::convergence::Convergence;
 use crate::core::event::Ticket;
 use crate::core::snapshot::Snapshot;
 use crate::core::{Core, CoreConfig, Effect, Event, SavedCoreState};
-use crate::health::{HealthPolicy, Isolate};
 use crate::plan;
 use crate::publish::{UnixClock, View};
 

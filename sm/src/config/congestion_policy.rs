@@ -1,4 +1,4 @@
-//! The settings that devices are to have.
+//! The settings of congestion control that devices are to have.
 
 use rsm_ids::PortNum;
 use rsm_mad::wire::congestion::{
@@ -56,31 +56,33 @@ impl CongestionPolicy {
     pub const WINDOW: u32 = 64;
 
     /// Whether anything is wanted of switches.
-    pub(super) fn concerns_switches(&self) -> bool {
+    pub fn concerns_switches(&self) -> bool {
         self.gives_key.is_some() || self.sets_switches()
     }
 
     /// Whether anything is wanted of adapters.
-    pub(super) fn concerns_adapters(&self) -> bool {
+    pub fn concerns_adapters(&self) -> bool {
         self.gives_key.is_some() || self.sets_adapters() || !self.table.is_empty()
     }
 
-    pub(super) fn sets_switches(&self) -> bool {
+    /// Whether settings of switches are wanted.
+    pub fn sets_switches(&self) -> bool {
         !self.switch.control_map().is_empty()
     }
 
-    pub(super) fn sets_adapters(&self) -> bool {
+    /// Whether settings of adapters are wanted.
+    pub fn sets_adapters(&self) -> bool {
         self.adapter.control_map() != 0
     }
 
     /// The number of blocks of the table.
-    pub(super) fn table_blocks(&self) -> u8 {
+    pub fn table_blocks(&self) -> u8 {
         // The configuration takes 128 entries at most.
         self.table.len().div_ceil(TABLE_BLOCK_LEN) as u8
     }
 
     /// A block of the table.
-    pub(super) fn table_block(&self, block: u8) -> CongestionControlTable {
+    pub fn table_block(&self, block: u8) -> CongestionControlTable {
         let mut wanted = CongestionControlTable::default();
         wanted.set_ccti_limit(self.table.len().saturating_sub(1) as u16);
         let first = usize::from(block) * TABLE_BLOCK_LEN;
@@ -92,7 +94,7 @@ impl CongestionPolicy {
     }
 
     /// Whether a block of an adapter's table is as wanted; entries above the limit do not count.
-    pub(super) fn has_table_block(&self, block: u8, held: &CongestionControlTable) -> bool {
+    pub fn has_table_block(&self, block: u8, held: &CongestionControlTable) -> bool {
         let wanted = self.table_block(block);
         let first = usize::from(block) * TABLE_BLOCK_LEN;
         let used = self.table.len().saturating_sub(first).min(TABLE_BLOCK_LEN);
@@ -100,7 +102,7 @@ impl CongestionPolicy {
     }
 
     /// Whether an agent's key is as wanted.
-    pub(super) fn has_key(&self, held: &CongestionKeyInfo) -> bool {
+    pub fn has_key(&self, held: &CongestionKeyInfo) -> bool {
         self.gives_key.is_none_or(|wanted| {
             held.cc_key() == self.key
                 && held.protect_bit() == wanted.protects
@@ -109,7 +111,7 @@ impl CongestionPolicy {
     }
 
     /// `held` with the key that the agent is to have.
-    pub(super) fn key_info(&self, held: &CongestionKeyInfo) -> CongestionKeyInfo {
+    pub fn key_info(&self, held: &CongestionKeyInfo) -> CongestionKeyInfo {
         let mut wanted = *held;
         if let Some(policy) = self.gives_key {
             wanted
@@ -121,7 +123,7 @@ impl CongestionPolicy {
     }
 
     /// The settings of a switch with these external ports, and port 0 where it is an enhanced one.
-    pub(super) fn switch_setting(&self, ports: SwitchPorts) -> SwitchCongestionSetting {
+    pub fn switch_setting(&self, ports: SwitchPorts) -> SwitchCongestionSetting {
         let mut wanted = self.switch;
         wanted.victim_mask = ports.of(&self.switch.victim_mask);
         wanted.credit_mask = ports.of(&self.switch.credit_mask);
@@ -129,11 +131,7 @@ impl CongestionPolicy {
     }
 
     /// Whether a switch is set as wanted, in the fields of Control_Map.
-    pub(super) fn has_switch_setting(
-        &self,
-        ports: SwitchPorts,
-        held: &SwitchCongestionSetting,
-    ) -> bool {
+    pub fn has_switch_setting(&self, ports: SwitchPorts, held: &SwitchCongestionSetting) -> bool {
         let wanted = self.switch_setting(ports);
         let map = wanted.control_map();
         let is_free = |fields| !map.contains(fields);
@@ -152,7 +150,7 @@ impl CongestionPolicy {
     }
 
     /// Whether an adapter is set as wanted, in the service levels of Control_Map.
-    pub(super) fn has_adapter_setting(&self, held: &CaCongestionSetting) -> bool {
+    pub fn has_adapter_setting(&self, held: &CaCongestionSetting) -> bool {
         let map = self.adapter.control_map();
         let mut levels = self.adapter.entries.iter().zip(&held.entries).enumerate();
         held.port_control() == self.adapter.port_control()
@@ -173,11 +171,11 @@ impl CongestionPolicy {
 
 /// The ports of a switch that can mark packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct SwitchPorts {
+pub struct SwitchPorts {
     /// The number of its external ports.
-    pub(super) external: u8,
+    pub external: u8,
     /// Whether port 0 is an enhanced one.
-    pub(super) with_port_0: bool,
+    pub with_port_0: bool,
 }
 
 impl SwitchPorts {
