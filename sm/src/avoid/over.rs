@@ -7,7 +7,6 @@ use rsm_routing::tables::Lft;
 
 use super::Part;
 use crate::fabric::Fabric;
-use crate::plan::Plan;
 
 /// The LIDs that tables lead over a part.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -21,12 +20,17 @@ pub struct Over {
     pub over: BTreeSet<Lid>,
 }
 
-/// The LIDs that the tables of switches, given by `table`, lead over `part` of the fabric of `plan`;
-/// `None` if the part is not there, or one of its neighbours has no table.
-pub fn over<'a>(part: Part, plan: &Plan, table: impl Fn(Guid) -> Option<&'a Lft>) -> Option<Over> {
-    let top = plan.top();
-    let exits = exits(part, &plan.fabric)?;
-    let own = own_lids(plan);
+/// The LIDs, up to `top` and but for those in `own`, that the tables of switches, given by `table`,
+/// lead over `part` of `fabric`; `None` if the part is not there, or one of its neighbours has no
+/// table.
+pub fn over<'a>(
+    part: Part,
+    fabric: &Fabric,
+    top: Lid,
+    own: &BTreeSet<Lid>,
+    table: impl Fn(Guid) -> Option<&'a Lft>,
+) -> Option<Over> {
+    let exits = exits(part, fabric)?;
     let switches: BTreeSet<Guid> = exits.iter().map(|exit| exit.node).collect();
     let mut found = Over {
         tables: switches.len(),
@@ -66,27 +70,4 @@ fn exits(part: Part, fabric: &Fabric) -> Option<Vec<PortKey>> {
         }
     };
     Some(ends.into_iter().filter(is_switch).collect())
-}
-
-/// The LIDs of drained nodes and of drained ports of hosts.
-fn own_lids(plan: &Plan) -> BTreeSet<Lid> {
-    let fabric = &plan.fabric;
-    let mut own = BTreeSet::new();
-    for (part, _) in plan.avoided.avoid.drained() {
-        let Some(node) = fabric.node_of(part.node()) else {
-            continue;
-        };
-        for (number, _) in node.end_ports() {
-            let is_meant = match part {
-                Part::Node(_) => true,
-                Part::Port(key) => !node.is_switch() && key.port == number,
-            };
-            let claim = plan.claim(PortKey::new(node.guid, number));
-            if let Some(claim) = claim.filter(|_| is_meant) {
-                let lids = 0..claim.lmc.lids();
-                own.extend(lids.map(|at| Lid(claim.base.0.saturating_add(at))));
-            }
-        }
-    }
-    own
 }

@@ -5,7 +5,7 @@ use rsm_ids::{Guid, PortKey};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::generate::generate;
 
-use super::{Avoid, AvoidError, Drained, Part, Reason, over};
+use super::{Avoid, AvoidError, Drained, Part, Reason};
 use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::policy::Policy;
@@ -65,7 +65,7 @@ fn cables(fabric: &Fabric) -> Vec<PortKey> {
 }
 
 fn leads_over(plan: &Plan, part: Part) -> usize {
-    let found = over(part, plan, |guid| plan.table(guid));
+    let found = plan.lids_over(part, |guid| plan.table(guid));
     found.expect("it is there").over.len()
 }
 
@@ -325,7 +325,7 @@ fn random_drains_leave_all_ports_reachable_and_no_transit_over_parts_not_in_use(
             assert!(plan.avoided.suspended.is_none(), "{spec} {parts:?}");
             let of_drained = lids_at_drained(&plan);
             for &part in parts.iter().filter(|part| !plan.avoided.uses(**part)) {
-                let found = over(part, &plan, |guid| plan.table(guid)).unwrap();
+                let found = plan.lids_over(part, |guid| plan.table(guid)).unwrap();
                 let transit = found.over.iter().filter(|lid| !of_drained.contains(&lid.0));
                 assert_eq!(
                     transit.count(),

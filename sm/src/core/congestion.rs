@@ -11,7 +11,7 @@ use super::Core;
 use super::event::Effect;
 use super::role::Role;
 use crate::congestion::CongestionManager;
-use crate::counters::Routes;
+use crate::counters::{PlannedLevels, Routes};
 use crate::plan::Plan;
 
 /// The service level where the plan names none.
@@ -98,7 +98,12 @@ impl Core {
         let is_same_plan = plans.is_some_and(|(now, before)| Arc::ptr_eq(now, before));
         if is_other_fabric || !is_same_plan {
             state.plan = self.plan.clone();
-            state.routes = Routes::new(&self.fabric, self.plan.clone(), SL);
+            let levels = self.plan.as_ref().map(|plan| PlannedLevels {
+                topology: plan.topology.clone(),
+                routing: plan.routing.clone(),
+                sm_lid: plan.sm_lid,
+            });
+            state.routes = Routes::new(&self.fabric, levels, SL);
         }
     }
 

@@ -11,16 +11,15 @@ use rsm_mad::transport::{Datagram, Inbound, RemoteAddress, SendFailure};
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Class, MadHeader, Method};
 use rsm_mad::wire::perf::PerfMad;
+use rsm_routing::engine::Routing;
+use rsm_routing::topology::Topology;
 
 use super::agent::{Agent, Next, Verdict};
 use super::config::CountersConfig;
 use super::request::{Request, answered_port, p_key_index};
 use super::snapshot::{AgentState, CountersSnapshot, Holds};
 use super::stats::CollectorStats;
-use crate::core::role::Role;
-use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node};
-use crate::plan::Plan;
 
 /// How often a request without an answer is repeated before its agent gets a pause.
 const REPETITIONS: u8 = 1;
@@ -34,28 +33,56 @@ const BURST: Duration = Duration::from_millis(50);
 /// The time over which first readings are spread, so that agents keep apart from then on.
 const FIRST_SPREAD: Duration = Duration::from_secs(2);
 
+/// The subnet, as far as requests to agents depend on it.
+#[derive(Clone, Default, Debug)]
+pub struct CountedSubnet {
+    /// Whether this subnet manager is master; others read no counters.
+    pub is_master: bool,
+    /// The nodes, LIDs and links.
+    pub fabric: Arc<Fabric>,
+    /// The service levels of the plan; `None` before the first one.
+    pub levels: Option<PlannedLevels>,
+    /// The service level where any will do, 0 to 15.
+    pub sl: u8,
+}
+
+/// The service levels by which a plan's routes lead from the subnet manager's port.
+#[derive(Clone, Debug)]
+pub struct PlannedLevels {
+    /// The switch graph of the plan.
+    pub topology: Arc<Topology>,
+    /// The routes of the plan.
+    pub routing: Arc<Routing>,
+    /// The LID of the subnet manager's port.
+    pub sm_lid: Lid,
+}
+
+impl PlannedLevels {
+    /// The service level of packets to a LID; `None` where any will do.
+    fn to(&self, lid: Lid) -> Option<u8> {
+        let switch = |lid| Some(self.topology.destination_of(lid)?.switch);
+        let lanes = &self.routing.lanes;
+        lanes.level(switch(self.sm_lid)?, switch(lid)?)
+    }
+}
+
 /// How packets get to agents: P_Keys of the own port, and service levels.
 #[derive(Clone, Default, Debug)]
 pub struct Routes {
     p_keys: Vec<PKey>,
-    plan: Option<Arc<Plan>>,
+    levels: Option<PlannedLevels>,
     /// The service level where any will do, 0 to 15.
     sl: u8,
 }
 
 impl Routes {
-    /// Those of a snapshot, with the service level `sl` where any will do.
-    pub fn of(snapshot: &Snapshot, sl: u8) -> Routes {
-        Routes::new(&snapshot.fabric, snapshot.plan.clone(), sl)
-    }
-
-    /// Those of a model and a plan, with the service level `sl` where any will do.
-    pub fn new(fabric: &Fabric, plan: Option<Arc<Plan>>, sl: u8) -> Routes {
+    /// Those of a model, with the service level `sl` where any will do.
+    pub fn new(fabric: &Fabric, levels: Option<PlannedLevels>, sl: u8) -> Routes {
         let own = fabric.local.map(|at| fabric.port(at));
         let image = own.and_then(|port| port.p_keys.as_ref());
         Routes {
             p_keys: image.map_or_else(Vec::new, |image| image.keys().to_vec()),
-            plan,
+            levels,
             sl,
         }
     }
@@ -70,12 +97,8 @@ impl Routes {
     }
 
     fn level(&self, lid: Lid) -> u8 {
-        let between = self.plan.as_ref().and_then(|plan| {
-            let switch = |lid| Some(plan.topology.destination_of(lid)?.switch);
-            let lanes = &plan.routing.lanes;
-            lanes.level(switch(plan.sm_lid)?, switch(lid)?)
-        });
-        between.unwrap_or(self.sl)
+        let planned = self.levels.as_ref().and_then(|levels| levels.to(lid));
+        planned.unwrap_or(self.sl)
     }
 
     fn remote(&self, agent: &Agent) -> Option<RemoteAddress> {
@@ -108,7 +131,7 @@ struct Flight {
 ///
 /// The owner calls [`Collector::poll_transmit`] until there is nothing more to send, then waits for
 /// datagrams ([`Collector::handle`]) or [`Collector::next_deadline`], whichever comes first.
-/// [`Collector::follow`] tells it of each new snapshot of the subnet. While it reads, it has a record
+/// [`Collector::follow`] tells it of each change of the subnet. While it reads, it has a record
 /// for each end port of the fabric and for each port of a switch; it forgets those that leave.
 #[derive(Clone, Default)]
 pub struct Collector {
@@ -151,13 +174,13 @@ impl Collector {
         self.turn(was_collecting, now);
     }
 
-    /// Takes over the nodes, LIDs and links of a snapshot of the subnet. Reads only while that says
-    /// that this subnet manager is master.
-    pub fn follow(&mut self, snapshot: &Snapshot, routes: Routes, now: Time) {
+    /// Takes over the nodes, LIDs and links of the subnet. Reads only while this subnet manager is
+    /// master.
+    pub fn follow(&mut self, subnet: CountedSubnet, now: Time) {
         let was_collecting = self.is_collecting();
-        self.is_master = snapshot.role == Role::Master;
-        self.routes = routes;
-        let before = std::mem::replace(&mut self.fabric, snapshot.fabric.clone());
+        self.is_master = subnet.is_master;
+        self.routes = Routes::new(&subnet.fabric, subnet.levels, subnet.sl);
+        let before = std::mem::replace(&mut self.fabric, subnet.fabric);
         let fabric = self.fabric.clone();
         for (earlier, node) in before.differing(&fabric) {
             match node {

@@ -33,7 +33,7 @@ mod stats;
 mod tests;
 
 pub use self::causes::Causes;
-pub use self::collector::{Collector, Routes, Transmit};
+pub use self::collector::{Collector, CountedSubnet, PlannedLevels, Routes, Transmit};
 pub use self::config::CountersConfig;
 pub use self::port::{ErrorRates, PortReading, Rates, TRAFFIC};
 pub use self::snapshot::{AgentCounters, AgentState, CountersSnapshot, PortCounters};

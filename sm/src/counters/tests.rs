@@ -16,8 +16,6 @@ use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind, PortSpec};
 
 use super::*;
-use crate::core::role::Role;
-use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::offline;
 
@@ -95,7 +93,7 @@ impl Device {
 /// A collector, and devices by LID.
 struct Bench {
     collector: Collector,
-    snapshot: Snapshot,
+    subnet: CountedSubnet,
     devices: BTreeMap<Lid, Device>,
     now: Time,
     sent: Vec<(Time, Datagram)>,
@@ -137,10 +135,11 @@ impl Bench {
         let mut bench = Bench {
             devices: lids.map(|lid| (lid, device.clone())).collect(),
             collector: Collector::new(config, 7),
-            snapshot: Snapshot {
-                role: Role::Master,
+            subnet: CountedSubnet {
+                is_master: true,
                 fabric: Arc::new(fabric),
-                ..Snapshot::nothing()
+                levels: None,
+                sl: 3,
             },
             now: Time::ZERO,
             sent: Vec::new(),
@@ -151,8 +150,7 @@ impl Bench {
     }
 
     fn follow(&mut self) {
-        let routes = Routes::of(&self.snapshot, 3);
-        self.collector.follow(&self.snapshot, routes, self.now);
+        self.collector.follow(self.subnet.clone(), self.now);
     }
 
     /// Lets time pass; answers take 10 microseconds.
@@ -194,12 +192,12 @@ impl Bench {
 
     /// A switch between others.
     fn switch(&self) -> (Guid, Lid) {
-        let (_, node) = self.snapshot.fabric.switches().next().unwrap();
+        let (_, node) = self.subnet.fabric.switches().next().unwrap();
         (node.guid, node.ports[0].lid())
     }
 
     fn adapter(&self) -> (Guid, Lid) {
-        let mut nodes = self.snapshot.fabric.nodes();
+        let mut nodes = self.subnet.fabric.nodes();
         let node = nodes.find(|node| !node.is_switch()).unwrap();
         (node.guid, node.ports[1].lid())
     }
@@ -244,7 +242,7 @@ fn every_cabled_port_is_read_and_adapters_more_rarely() {
     let snapshot = bench.snapshot();
     assert!(snapshot.is_collecting);
     let cabled = bench
-        .snapshot
+        .subnet
         .fabric
         .nodes()
         .flat_map(crate::fabric::Node::cables);
@@ -372,11 +370,11 @@ fn agent_that_refuses_everything_is_left_alone_for_an_hour() {
 fn redirected_requests_go_where_the_agent_says_in_its_partition() {
     let mut bench = Bench::new(&modern());
     let ((switch, lid), (_, host)) = (bench.switch(), bench.adapter());
-    let at = bench.snapshot.fabric.local.unwrap();
+    let at = bench.subnet.fabric.local.unwrap();
     let keys = vec![PKey(0xFFFF), PKey(0x8007)];
-    let mut fabric = Fabric::clone(&bench.snapshot.fabric);
+    let mut fabric = Fabric::clone(&bench.subnet.fabric);
     fabric.port_mut(at).p_keys = Some(Arc::new(crate::sweep::p_keys::PKeyImage::known(keys)));
-    bench.snapshot.fabric = Arc::new(fabric);
+    bench.subnet.fabric = Arc::new(fabric);
     bench.follow();
     bench.device(lid).redirects = Some((host, 0x55, PKey(0x0007)));
     bench.add(host, 1, Counter::XmitData, 9);
@@ -510,7 +508,7 @@ fn port_that_does_not_take_datagrams_makes_no_agent_silent() {
 fn standby_sends_nothing_and_keeps_the_last_readings() {
     let mut bench = Bench::new(&modern());
     bench.run(MINUTE);
-    bench.snapshot.role = Role::NotActive;
+    bench.subnet.is_master = false;
     bench.follow();
     let (sent, read) = (bench.sent.len(), bench.snapshot().ports(None).count());
     bench.run(MINUTE * 10);
@@ -518,7 +516,7 @@ fn standby_sends_nothing_and_keeps_the_last_readings() {
     assert_eq!(bench.collector.next_deadline(), None);
     assert!(!bench.snapshot().is_collecting);
     assert_eq!(bench.snapshot().ports(None).count(), read);
-    bench.snapshot.role = Role::Master;
+    bench.subnet.is_master = true;
     bench.follow();
     bench.run(MINUTE);
     assert!(bench.sent.len() > sent);
@@ -539,14 +537,14 @@ fn records_are_made_when_reading_begins() {
     bench.run(MINUTE);
     assert_eq!((bench.sent.len(), bench.snapshot().stats.agents), (0, 0));
     // Nor while another manager is master.
-    bench.snapshot.role = Role::NotActive;
+    bench.subnet.is_master = false;
     bench.follow();
     bench
         .collector
         .configure(CountersConfig::default(), bench.now);
     bench.run(MINUTE);
     assert_eq!((bench.sent.len(), bench.snapshot().stats.agents), (0, 0));
-    bench.snapshot.role = Role::Master;
+    bench.subnet.is_master = true;
     bench.follow();
     bench.run(MINUTE * 10);
     assert_eq!(bench.snapshot().stats.agents, all);
@@ -572,8 +570,8 @@ fn link_that_flaps_keeps_its_errors_and_another_cable_begins_anew() {
     let mut bench = Bench::new(&modern());
     let (switch, lid) = bench.switch();
     let at = key(switch, 1);
-    let found = bench.snapshot.fabric.find_port(at).unwrap();
-    let peer = bench.snapshot.fabric.port(found).peer.unwrap();
+    let found = bench.subnet.fabric.find_port(at).unwrap();
+    let peer = bench.subnet.fabric.port(found).peer.unwrap();
     bench.run(MINUTE);
     let errors = |bench: &Bench| {
         let snapshot = bench.snapshot();
@@ -585,7 +583,7 @@ fn link_that_flaps_keeps_its_errors_and_another_cable_begins_anew() {
             .map_or(0.0, |rates| rates.sum())
     };
     let set_peer = |bench: &mut Bench, peer| {
-        bench.snapshot.fabric = with_peer(&bench.snapshot.fabric, at, peer);
+        bench.subnet.fabric = with_peer(&bench.subnet.fabric, at, peer);
         bench.follow();
     };
     for _ in 0..5 {
@@ -607,18 +605,18 @@ fn node_that_leaves_is_forgotten_and_another_lid_is_followed() {
     let mut bench = Bench::new(&modern());
     bench.run(MINUTE);
     let (host, _) = bench.adapter();
-    let mut fabric = Fabric::clone(&bench.snapshot.fabric);
+    let mut fabric = Fabric::clone(&bench.subnet.fabric);
     let at = fabric.find_port(key(host, 1)).unwrap();
     let mut info = fabric.port(at).info.unwrap();
     info.set_lid(Lid(0x300));
     fabric.port_mut(at).info = Some(info);
-    bench.snapshot.fabric = Arc::new(fabric);
+    bench.subnet.fabric = Arc::new(fabric);
     bench.follow();
     bench.devices.insert(Lid(0x300), modern());
     bench.run(MINUTE * 2);
     assert!(!bench.asked(Lid(0x300)).is_empty());
     let count = bench.snapshot().stats.agents;
-    bench.snapshot.fabric = Arc::new(Fabric::default());
+    bench.subnet.fabric = Arc::new(Fabric::default());
     bench.follow();
     assert_eq!(bench.snapshot().stats.agents, 0);
     assert!(count > 0);

@@ -3,12 +3,54 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_ids::PortKey;
+use rsm_ids::{Guid, Lid, PortKey};
+use rsm_routing::tables::Lft;
 
-use super::{JobKind, Outcome, PlanError, PlanJob, try_plan};
-use crate::avoid::{Avoid, Part, Reason};
+use super::{JobKind, Outcome, Plan, PlanError, PlanJob, try_plan};
+use crate::avoid::{Avoid, Over, Part, Reason, over};
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+
+impl Plan {
+    /// The LIDs that the tables of switches, given by `table`, lead over a part, other than those of
+    /// drained nodes and hosts' ports; `None` if the part is not there, or one of its neighbours has
+    /// no table.
+    pub fn lids_over<'a>(
+        &self,
+        part: Part,
+        table: impl Fn(Guid) -> Option<&'a Lft>,
+    ) -> Option<Over> {
+        over(
+            part,
+            &self.fabric,
+            self.top(),
+            &self.lids_of_drained(),
+            table,
+        )
+    }
+
+    /// The LIDs of drained nodes and of drained ports of hosts.
+    fn lids_of_drained(&self) -> BTreeSet<Lid> {
+        let mut own = BTreeSet::new();
+        for (part, _) in self.avoided.avoid.drained() {
+            let Some(node) = self.fabric.node_of(part.node()) else {
+                continue;
+            };
+            for (number, _) in node.end_ports() {
+                let is_meant = match part {
+                    Part::Node(_) => true,
+                    Part::Port(key) => !node.is_switch() && key.port == number,
+                };
+                let claim = self.claim(PortKey::new(node.guid, number));
+                if let Some(claim) = claim.filter(|_| is_meant) {
+                    let lids = 0..claim.lmc.lids();
+                    own.extend(lids.map(|at| Lid(claim.base.0.saturating_add(at))));
+                }
+            }
+        }
+        own
+    }
+}
 
 /// The parts that the routes of a plan go around.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -12,7 +12,7 @@ use rsm_routing::topology::Destination;
 use super::api_view::{api_key, core_key};
 use super::avoided::are_tables_on;
 use super::published::Published;
-use crate::avoid::{Part, Reason, over};
+use crate::avoid::{Part, Reason};
 use crate::fabric::Fabric;
 use crate::plan::Plan;
 
@@ -109,7 +109,7 @@ pub(super) fn shown(
     crossed: &Crossed,
 ) -> v1::CableUse {
     let at = published.fabric().find_port(ends[0]);
-    let over = over(Part::Port(ends[0]), plan, |switch| plan.last_table(switch));
+    let over = plan.lids_over(Part::Port(ends[0]), |switch| plan.last_table(switch));
     let lids_over = over.map(|over| over.over.len() as u64);
     v1::CableUse {
         link: at.and_then(|at| published.api_view().link(at)),

@@ -10,7 +10,7 @@ use rsm_ids::{PortKey, PortNum};
 use super::api_view::api_key;
 use super::avoided::is_written;
 use super::published::Published;
-use crate::avoid::{Drained, Part, over};
+use crate::avoid::{Drained, Part};
 
 /// The drained parts whose keys are wanted, ascending by key. Looks into the tables as each one is
 /// taken.
@@ -54,7 +54,7 @@ fn state(published: &Published, part: Part, message: &mut v1::DrainedPart) -> v1
     }
     let plan = snapshot.plan.as_deref();
     let plan = plan.filter(|_| is_written(snapshot, part));
-    let found = plan.map(|plan| (plan, over(part, plan, |switch| plan.last_table(switch))));
+    let found = plan.map(|plan| (plan, plan.lids_over(part, |switch| plan.last_table(switch))));
     let Some((plan, Some(found))) = found else {
         return v1::DrainState::Changing;
     };

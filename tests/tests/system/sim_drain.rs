@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm::avoid::{Drained, Part, Reason, over};
+use rsm::avoid::{Drained, Part, Reason};
 use rsm::config::{Isolate, Symptom};
 use rsm::core::Command;
 use rsm::health::PortErrors;
@@ -72,7 +72,7 @@ fn lids_over(world: &World, part: Part) -> usize {
         .plan()
         .expect("the subnet is up")
         .clone();
-    let found = over(part, &plan, |switch| plan.table(switch));
+    let found = plan.lids_over(part, |switch| plan.table(switch));
     found.expect("it is there").over.len()
 }
 

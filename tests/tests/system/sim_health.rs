@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rsm::avoid::{Part, over};
+use rsm::avoid::Part;
 use rsm::config::{Isolate, Symptom};
 use rsm::health::PortErrors;
 use rsm_ids::{Guid, PortKey, PortNum};
@@ -55,7 +55,7 @@ fn texts(world: &World) -> String {
 /// The LIDs that are routed over a cable.
 fn lids_over(world: &World, cable: PortKey) -> usize {
     let plan = world.manager().core().plan().expect("it is up").clone();
-    let found = over(Part::Port(cable), &plan, |switch| plan.table(switch));
+    let found = plan.lids_over(Part::Port(cable), |switch| plan.table(switch));
     found.expect("it is there").over.len()
 }
 

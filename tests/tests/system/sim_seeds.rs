@@ -394,7 +394,7 @@ fn end_drains(world: &mut World) {
             known.is_some(),
             "the plan in force knows nothing of {part:?}"
         );
-        let over = rsm::avoid::over(part, &plan, |switch| plan.last_table(switch));
+        let over = plan.lids_over(part, |switch| plan.last_table(switch));
         let is_cable = matches!(part, Part::Port(key) if between_switches(world, key));
         if let Some(over) = over.filter(|_| is_cable && !plan.avoided.uses(part)) {
             assert_eq!(over.over, BTreeSet::new(), "tables lead over {part:?}");

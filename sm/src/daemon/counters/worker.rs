@@ -10,7 +10,9 @@ use rsm_mad::transport::PerformancePort;
 
 use super::{Call, ErrorsSink, Orders};
 use crate::config::SymptomLimits;
-use crate::counters::{Collector, CountersSnapshot, Routes};
+use crate::core::role::Role;
+use crate::core::snapshot::Snapshot;
+use crate::counters::{Collector, CountedSubnet, CountersSnapshot, PlannedLevels};
 use crate::daemon::compute;
 use crate::daemon::sa::TimeSource;
 use crate::health::{PortErrors, evidence};
@@ -72,8 +74,7 @@ impl Worker {
             self.show_soon(now);
         }
         if let Some(snapshot) = snapshot {
-            let routes = Routes::of(&snapshot, SL);
-            self.collector.follow(&snapshot, routes, now);
+            self.collector.follow(counted(&snapshot), now);
             self.show_soon(now);
         }
     }
@@ -146,5 +147,19 @@ impl Worker {
                 .recv()
                 .map_err(|_| RecvTimeoutError::Disconnected),
         }
+    }
+}
+
+/// The subnet of a snapshot, for the collector.
+fn counted(snapshot: &Snapshot) -> CountedSubnet {
+    CountedSubnet {
+        is_master: snapshot.role == Role::Master,
+        fabric: snapshot.fabric.clone(),
+        levels: snapshot.plan.as_ref().map(|plan| PlannedLevels {
+            topology: plan.topology.clone(),
+            routing: plan.routing.clone(),
+            sm_lid: plan.sm_lid,
+        }),
+        sl: SL,
     }
 }
