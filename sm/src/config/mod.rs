@@ -62,8 +62,8 @@ pub(crate) use opensm::{
 };
 pub use opensm::{KeyGroup, KeyOutcome};
 pub use partitions::{
-    Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions, Rule,
-    load_partitions, parse_partitions,
+    Membership, Partition, PartitionGroup, PartitionLoss, PartitionMembers, PartitionOrigin,
+    Partitions, Rule, load_partitions, parse_partitions,
 };
 pub use prefix_routes::{PrefixRoutes, RouterPort, load_prefix_routes, parse_prefix_routes};
 pub use qos_policy::{

@@ -13,11 +13,11 @@ use rsm_mad::wire::attr::PKey;
 
 use super::Core;
 use super::event::{Effect, Ticket};
-use crate::config::Partitions;
+use crate::config::{PartitionLoss, Partitions};
 use crate::findings::Finding;
 use crate::overlay::{Action, Change, ChangeError, Overlay, WhenCutOff};
 use crate::plan::PlanError;
-use crate::plan::partitions::{PartitionLoss, overfull};
+use crate::plan::partitions::{loss_between, overfull};
 use crate::plan::policy::Policy;
 
 /// The partitions of file and overlay.
@@ -119,7 +119,7 @@ impl Core {
         let after = next.over(&state.file).partitions;
         self.check_room(change, &before, &after)?;
         let p_key = change.p_key;
-        let loss = PartitionLoss::between(&self.fabric, PKey(p_key), &before, &after);
+        let loss = loss_between(&self.fabric, PKey(p_key), &before, &after);
         if !loss.is_none() && change.when_cut_off == WhenCutOff::Refuse {
             return Err(ChangeError::CutOff { p_key, loss });
         }

@@ -10,7 +10,7 @@ use super::settings::{self, log_findings};
 use crate::config::{Applies, ChangedKey, Config, ConfigError, Partitions};
 use crate::core::{Command, CoreConfig, Event};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::plan::partitions::PartitionLoss;
+use crate::plan::partitions::all_losses;
 
 impl Shell {
     /// Reads the configuration and its files again. A configuration with errors changes nothing.
@@ -92,7 +92,7 @@ impl Shell {
         let [before, after] =
             [&self.partitions, file].map(|file| snapshot.overlay.over(file).partitions);
         let mut words = String::new();
-        for (p_key, loss) in PartitionLoss::of_all(&snapshot.fabric, &before, &after) {
+        for (p_key, loss) in all_losses(&snapshot.fabric, &before, &after) {
             tracing::warn!("the partitions that were read again: partition {p_key}: {loss}");
             words.push_str(&format!("; ports cut off in {p_key}: {}", loss.ports));
         }

@@ -10,8 +10,7 @@ use rsm_mad::wire::attr::PKey;
 use super::{
     MAX_MEMBERSHIPS, MAX_NAME_BYTES, Member, Overlay, OverlayPartition, PartitionSettings,
 };
-use crate::config::{Membership, PartitionOrigin, Partitions};
-use crate::plan::partitions::PartitionLoss;
+use crate::config::{Membership, PartitionLoss, PartitionOrigin, Partitions};
 
 /// The P_Key of the default partition, without the membership bit.
 const DEFAULT: u16 = PKey::DEFAULT_LIMITED.0;

@@ -13,6 +13,7 @@
 mod build;
 mod flags;
 mod group;
+mod loss;
 mod model;
 pub(super) mod report;
 mod syntax;
@@ -22,6 +23,7 @@ pub(super) mod value;
 
 use std::path::Path;
 
+pub use self::loss::PartitionLoss;
 pub use self::model::{
     Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions, Rule,
 };

@@ -1,137 +1,84 @@
 //! The partners that a change of a partition takes from ports.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{NodeType, PKey};
 
 use super::members::{EndPorts, Wanted};
 use super::with_rules;
-use crate::config::{Partitions, Rule};
+use crate::config::{PartitionLoss, Partitions, Rule};
 use crate::fabric::{Fabric, PortRef};
-use crate::text::count;
 
-/// Most names in a loss.
-const SHOWN: usize = 8;
-
-/// The effect of a change of one partition on the ports of a fabric. Two ports can talk in a
-/// partition if both are members and one of them is a full one (IBA 10.9.3).
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct PartitionLoss {
-    /// Number of ports and virtual ports whose membership differs, of switches as well.
-    pub changed: usize,
-    /// Number of ports and virtual ports of hosts and routers that can no longer talk in the
-    /// partition with another such port.
-    pub ports: usize,
-    /// Of these, the number that can talk with none but the subnet manager's own port any more, in
-    /// any partition.
-    pub isolated: usize,
-    /// Number of pairs that can no longer talk in the partition.
-    pub pairs: u64,
-    /// The first [`SHOWN`] of these ports, such as `host-01 port 1`.
-    pub names: Vec<String>,
-}
-
-impl PartitionLoss {
-    /// The effect of the partitions `after` in the place of those `before` in the partition
-    /// `p_key`.
-    pub fn between(
-        fabric: &Fabric,
-        p_key: PKey,
-        before: &Partitions,
-        after: &Partitions,
-    ) -> PartitionLoss {
-        let ends = Ends::of(fabric);
-        let of_key = |partitions: &Partitions| {
-            let wanted = ends.members(partitions, |rule| rule.p_key.base() == p_key.base());
-            let wanted = wanted.iter();
-            wanted.map(Standing::of).collect::<Vec<_>>()
-        };
-        let moves: Vec<Move> = of_key(before).into_iter().zip(of_key(after)).collect();
-        let mut counts: BTreeMap<Move, u64> = BTreeMap::new();
-        for (_, &move_) in ends.hosts(&moves) {
-            *counts.entry(move_).or_default() += 1;
-        }
-        let loses = |one: Move| {
-            let other = |(&other, &count): (&Move, &u64)| {
-                is_lost(one, other) && count > u64::from(one == other)
-            };
-            counts.iter().any(other)
-        };
-        let losing: Vec<usize> = ends
-            .hosts(&moves)
-            .filter(|&(_, &one)| loses(one))
-            .map(|(index, _)| index)
-            .collect();
-        PartitionLoss {
-            changed: moves
-                .iter()
-                .filter(|(before, after)| before != after)
-                .count(),
-            ports: losing.len(),
-            isolated: ends.isolated(&losing, after),
-            pairs: lost_pairs(&counts),
-            names: losing
-                .iter()
-                .take(SHOWN)
-                .map(|&index| ends.name(index))
-                .collect(),
-        }
+/// The partners that ports of `fabric` lose in the partition `p_key` by the partitions `after` in
+/// the place of those `before`.
+pub fn loss_between(
+    fabric: &Fabric,
+    p_key: PKey,
+    before: &Partitions,
+    after: &Partitions,
+) -> PartitionLoss {
+    let ends = Ends::of(fabric);
+    let of_key = |partitions: &Partitions| {
+        let wanted = ends.members(partitions, |rule| rule.p_key.base() == p_key.base());
+        let wanted = wanted.iter();
+        wanted.map(Standing::of).collect::<Vec<_>>()
+    };
+    let moves: Vec<Move> = of_key(before).into_iter().zip(of_key(after)).collect();
+    let mut counts: BTreeMap<Move, u64> = BTreeMap::new();
+    for (_, &move_) in ends.hosts(&moves) {
+        *counts.entry(move_).or_default() += 1;
     }
-
-    /// The partitions in which ports lose partners by the partitions `after` in the place of those
-    /// `before`, with what they lose, by ascending P_Key.
-    pub fn of_all(
-        fabric: &Fabric,
-        before: &Partitions,
-        after: &Partitions,
-    ) -> Vec<(PKey, PartitionLoss)> {
-        let of_key = |partitions: &Partitions, base: u16| {
-            let rules = partitions.rules.iter();
-            let rules = rules.filter(|rule| rule.p_key.base() == base).copied();
-            rules.collect::<Vec<Rule>>()
+    let loses = |one: Move| {
+        let other = |(&other, &count): (&Move, &u64)| {
+            is_lost(one, other) && count > u64::from(one == other)
         };
-        let all = before.rules.iter().chain(&after.rules);
-        let bases: BTreeSet<u16> = all.map(|rule| rule.p_key.base()).collect();
-        let alike = before.allow_both == after.allow_both;
-        let changed = bases
-            .into_iter()
-            .filter(|&base| !alike || of_key(before, base) != of_key(after, base));
-        let losses = changed.map(|base| {
-            let p_key = PKey(base);
-            (p_key, PartitionLoss::between(fabric, p_key, before, after))
-        });
-        losses.filter(|(_, loss)| !loss.is_none()).collect()
-    }
-
-    /// Whether no port loses a partner.
-    pub fn is_none(&self) -> bool {
-        self.ports == 0
+        counts.iter().any(other)
+    };
+    let losing: Vec<usize> = ends
+        .hosts(&moves)
+        .filter(|&(_, &one)| loses(one))
+        .map(|(index, _)| index)
+        .collect();
+    PartitionLoss {
+        changed: moves
+            .iter()
+            .filter(|(before, after)| before != after)
+            .count(),
+        ports: losing.len(),
+        isolated: ends.isolated(&losing, after),
+        pairs: lost_pairs(&counts),
+        names: losing
+            .iter()
+            .take(PartitionLoss::NAMES_MAX)
+            .map(|&index| ends.name(index))
+            .collect(),
     }
 }
 
-impl fmt::Display for PartitionLoss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ports = count(self.ports, "port", "ports");
-        let pairs = count(self.pairs, "pair", "pairs");
-        write!(f, "{ports} cut off from others in it ({pairs})")?;
-        if self.isolated > 0 {
-            let isolated = match self.isolated == self.ports {
-                true => "all".to_owned(),
-                false => self.isolated.to_string(),
-            };
-            write!(
-                f,
-                ", {isolated} of them from every host but the subnet manager's"
-            )?;
-        }
-        write!(f, ": {}", self.names.join(", "))?;
-        match self.ports - self.names.len() {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
-        }
-    }
+/// The partitions in which ports lose partners by the partitions `after` in the place of those
+/// `before`, with what they lose, by ascending P_Key.
+pub fn all_losses(
+    fabric: &Fabric,
+    before: &Partitions,
+    after: &Partitions,
+) -> Vec<(PKey, PartitionLoss)> {
+    let of_key = |partitions: &Partitions, base: u16| {
+        let rules = partitions.rules.iter();
+        let rules = rules.filter(|rule| rule.p_key.base() == base).copied();
+        rules.collect::<Vec<Rule>>()
+    };
+    let all = before.rules.iter().chain(&after.rules);
+    let bases: BTreeSet<u16> = all.map(|rule| rule.p_key.base()).collect();
+    let alike = before.allow_both == after.allow_both;
+    let changed = bases
+        .into_iter()
+        .filter(|&base| !alike || of_key(before, base) != of_key(after, base));
+    let losses = changed.map(|base| {
+        let p_key = PKey(base);
+        (p_key, loss_between(fabric, p_key, before, after))
+    });
+    losses.filter(|(_, loss)| !loss.is_none()).collect()
 }
 
 /// The standing of a port in a partition.

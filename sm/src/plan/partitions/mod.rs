@@ -17,7 +17,7 @@ use rsm_mad::wire::attr::{NodeType, PKey};
 
 pub(super) use self::follow::follow;
 pub(super) use self::foreseen::foreseen;
-pub use self::loss::PartitionLoss;
+pub use self::loss::{all_losses, loss_between};
 use self::members::{EndPorts, Wanted};
 use self::table::{Arrangement, First, arrange};
 use super::policy::Policy;

@@ -3,7 +3,7 @@ use std::path::Path;
 use rsm_routing::generate::generate;
 
 use super::*;
-use crate::config::{Enforcement, parse_partitions};
+use crate::config::{Enforcement, PartitionLoss, parse_partitions};
 use crate::offline;
 use crate::sweep::p_keys::PKeyImage;
 
@@ -311,7 +311,7 @@ fn changed_members_are_followed_and_other_changes_are_not() {
 
 fn loss(fabric: &Fabric, p_key: u16, before: &str, after: &str) -> PartitionLoss {
     let (before, after) = (policy(before).partitions, policy(after).partitions);
-    PartitionLoss::between(fabric, PKey(p_key), &before, &after)
+    loss_between(fabric, PKey(p_key), &before, &after)
 }
 
 #[test]

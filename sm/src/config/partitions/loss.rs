@@ -1,0 +1,56 @@
+//! The partners that a change of a partition takes from ports, for operators.
+
+use std::fmt;
+
+use crate::text::count;
+
+/// The effect of a change of one partition on the ports of a fabric. Two ports can talk in a
+/// partition if both are members and one of them is a full one (IBA 10.9.3).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PartitionLoss {
+    /// Number of ports and virtual ports whose membership differs, of switches as well.
+    pub changed: usize,
+    /// Number of ports and virtual ports of hosts and routers that can no longer talk in the
+    /// partition with another such port.
+    pub ports: usize,
+    /// Of these, the number that can talk with none but the subnet manager's own port any more, in
+    /// any partition.
+    pub isolated: usize,
+    /// Number of pairs that can no longer talk in the partition.
+    pub pairs: u64,
+    /// The first [`PartitionLoss::NAMES_MAX`] of these ports, such as `host-01 port 1`.
+    pub names: Vec<String>,
+}
+
+impl PartitionLoss {
+    /// Most names in [`PartitionLoss::names`].
+    pub const NAMES_MAX: usize = 8;
+
+    /// Whether no port loses a partner.
+    pub fn is_none(&self) -> bool {
+        self.ports == 0
+    }
+}
+
+impl fmt::Display for PartitionLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ports = count(self.ports, "port", "ports");
+        let pairs = count(self.pairs, "pair", "pairs");
+        write!(f, "{ports} cut off from others in it ({pairs})")?;
+        if self.isolated > 0 {
+            let isolated = match self.isolated == self.ports {
+                true => "all".to_owned(),
+                false => self.isolated.to_string(),
+            };
+            write!(
+                f,
+                ", {isolated} of them from every host but the subnet manager's"
+            )?;
+        }
+        write!(f, ": {}", self.names.join(", "))?;
+        match self.ports - self.names.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
