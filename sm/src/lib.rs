@@ -25,6 +25,7 @@ pub mod health;
 pub mod history;
 pub mod m_keys;
 pub mod migrate;
+pub mod model;
 pub mod offline;
 pub mod overlay;
 pub mod plan;

@@ -10,9 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rsm::model::LidClaim;
 use rsm::store::io::Disk;
 use rsm::store::{
-    ChangeSet, LidClaim, LoadReport, Namespace, Origin, Persisted, SledStore, Store, StoreFabric,
+    ChangeSet, LoadReport, Namespace, Origin, Persisted, SledStore, Store, StoreFabric,
 };
 use rsm_ids::{Guid, Lid, Lmc};
 

@@ -7,7 +7,7 @@ use rsm_ids::{Guid, Lid, Lmc};
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::number;
-use crate::store::LidClaim;
+use crate::model::LidClaim;
 
 /// The claims of a `guid2lid` file.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use super::Migration;
 use super::line;
 use super::source::{Files, SourceError};
 use crate::config::{ConfigFinding, ConfigSeverity, Guid2Lid, parse_guid2lid};
-use crate::store::LidClaim;
+use crate::model::LidClaim;
 
 /// The LIDs that OpenSM gave to ports.
 pub type Claims = BTreeMap<Guid, LidClaim>;

@@ -14,8 +14,9 @@
 
 use rsm_ids::{Guid, Lid, Lmc};
 
-use super::records::{Bytes, LidClaim, NAMESPACE_MAX, Namespace, RECORD_KEY_MAX};
+use super::records::{Bytes, NAMESPACE_MAX, Namespace, RECORD_KEY_MAX};
 use super::{Checksum, Persisted};
+use crate::model::LidClaim;
 
 /// The version of the database's layout as a whole. A store with another one is refused.
 pub(super) const SCHEMA: u16 = 1;

@@ -23,8 +23,9 @@ use serde::{Deserialize, Serialize};
 use super::codec::{SCHEMA, Sentinel};
 use super::io::{Disk, Operation, PreparedFile};
 use super::layout::Layout;
-use super::records::{LidClaim, Namespace, RECORD_KEY_MAX, RECORD_VALUE_MAX};
+use super::records::{Namespace, RECORD_KEY_MAX, RECORD_VALUE_MAX};
 use super::{ChangeSet, Checksum, Persisted, StoreError};
+use crate::model::LidClaim;
 
 /// The contents of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use rsm_ids::{Guid, Lid, Lmc};
 use super::io::{Disk, Operation};
 use super::journal::{self, Journal, RowChange};
 use super::*;
+use crate::model::LidClaim;
 
 const HARDWARE: StoreFabric = StoreFabric::Hardware;
 

@@ -187,7 +187,7 @@ mod tests {
     use rsm_ids::{Guid, Lid, Lmc};
 
     use super::*;
-    use crate::store::LidClaim;
+    use crate::model::LidClaim;
     use crate::store::io::Operation;
 
     /// A disk on which nothing can be written while `full` is set.

@@ -51,7 +51,7 @@ pub use fabric::StoreFabric;
 pub use folder::FolderStore;
 pub use memory::MemoryStore;
 pub use records::{
-    Bytes, ChangeError, ChangeSet, LidClaim, NAMESPACE_MAX, Namespace, NamespaceError, Persisted,
+    Bytes, ChangeError, ChangeSet, NAMESPACE_MAX, Namespace, NamespaceError, Persisted,
     RECORD_KEY_MAX, RECORD_VALUE_MAX,
 };
 pub use replicated::{CABLING, CLAIMS, FOLLOWED_TABLES, LOCAL_TABLES, Replicated};

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc};
 
+use crate::model::LidClaim;
+
 /// The longest namespace, in bytes; it is repeated in the key of each of its records.
 pub const NAMESPACE_MAX: usize = 32;
 /// The longest key of a generic record, in bytes. An MGID with a port GID is 32.
@@ -15,26 +17,6 @@ pub const RECORD_VALUE_MAX: usize = 64 * 1024;
 /// Key or value of a record. A change and the states that it is made to share it: the records of
 /// 45,056 hosts are as large as all else that the store keeps.
 pub type Bytes = Arc<[u8]>;
-
-/// The LIDs one port holds, kept so that it gets them again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LidClaim {
-    /// The base LID: unicast, aligned to `lmc`.
-    pub lid: Lid,
-    /// The port answers to 2^`lmc` LIDs from `lid` on.
-    pub lmc: Lmc,
-    /// The generation of the last plan that held this port. It ages claims of ports that are
-    /// gone; it need not be written again for each plan in which the port is still there.
-    pub last_seen: u64,
-}
-
-impl LidClaim {
-    /// Whether every LID of the claim is unicast and the base is aligned to the LMC.
-    pub fn is_valid(&self) -> bool {
-        let last = u32::from(self.lid.0) + u32::from(self.lmc.lids()) - 1;
-        self.lid.is_unicast() && last <= u32::from(Lid::UNICAST_LAST.0) && self.lmc.aligns(self.lid)
-    }
-}
 
 /// The name of a table of generic records: 1 to 32 characters of `a-z`, `0-9`, `_` and `-`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -14,6 +14,7 @@ use super::export::Export;
 use super::io::{Disk, Operation};
 use super::sidecar::Sidecar;
 use super::*;
+use crate::model::LidClaim;
 
 const HARDWARE: StoreFabric = StoreFabric::Hardware;
 

@@ -15,10 +15,11 @@ use parking_lot::Mutex;
 use rsm_ids::{Guid, Lid, Lmc};
 
 use super::acknowledged::{cover, covered, replay};
+use crate::model::LidClaim;
 use crate::store::io::{Disk, Operation, TornLength};
 use crate::store::journal::{self, Journal, RowChange};
 use crate::store::{
-    ChangeSet, FolderStore, LidClaim, LoadReport, Namespace, Persisted, Store as _, StoreFabric,
+    ChangeSet, FolderStore, LoadReport, Namespace, Persisted, Store as _, StoreFabric,
 };
 
 /// Keys of registrations: few, so that later ones replace earlier ones.

@@ -8,15 +8,14 @@ use rsm_mad::Time;
 
 use super::super::clock::Clock;
 use super::{groups, guids, services, subscriptions, table};
+use crate::model::LidClaim;
 use crate::publish::UnixClock as _;
 use crate::sa::SavedSaState;
 use crate::sa::events::Events;
 use crate::sa::guids::AliasRegistry;
 use crate::sa::mcast::{GroupRegistry, GroupRegistryConfig};
 use crate::sa::services::ServiceRegistry;
-use crate::store::{
-    ChangeError, ChangeSet, LidClaim, Persisted, SledStore, Store, StoreError, StoreFabric,
-};
+use crate::store::{ChangeError, ChangeSet, Persisted, SledStore, Store, StoreError, StoreFabric};
 
 /// The table with one row while no daemon has used the store since the import: hosts may have
 /// registered with the other manager after it wrote its files.

@@ -53,6 +53,7 @@ use crate::core::SavedCoreState;
 use crate::diff::NotKept;
 use crate::footprint::Footprints;
 use crate::habits::{DeviceHabits, DeviceKind, PortRole};
+use crate::model::LidClaim;
 use crate::plan::lids::{Claim, Claims};
 use crate::port_info::FieldMask;
 use crate::publish::UnixClock;
@@ -60,7 +61,7 @@ use crate::sa;
 use crate::store::io::Disk;
 use crate::store::journal::Journal;
 use crate::store::{
-    ChangeSet, FolderStore, LidClaim, MemoryStore, Persisted, Store, StoreError, StoreFabric,
+    ChangeSet, FolderStore, MemoryStore, Persisted, Store, StoreError, StoreFabric,
 };
 
 /// The table of fields that kinds of devices do not keep.
