@@ -9,14 +9,13 @@
 //! A standby that reads these parts again knows the subnet as the master left it, at the cost of
 //! the change. Where the way back to what it has read is not complete, it reads everything.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_ids::{PortKey, PortNum};
 
 use crate::fabric::{Fabric, Node};
-use crate::push::Task;
-use crate::sweep::mft_image::MftBlock;
+use crate::model::{Parts, WrittenPart};
 
 /// The most parts in one footprint; more are everything. Reading them one by one costs a tenth of
 /// reading a subnet of 11,000 hosts.
@@ -27,71 +26,6 @@ const KEPT: usize = 256;
 
 /// The most parts in all footprints that are kept.
 const PARTS_KEPT: usize = 4 * PARTS_MAX;
-
-/// Parts of the hardware, to be read one by one.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Parts {
-    /// Ports. Port 0 stands for the node: its description, and all of a switch but its external
-    /// ports and forwarding tables.
-    pub ports: BTreeSet<PortKey>,
-    /// Blocks of forwarding tables.
-    pub blocks: BTreeSet<(Guid, u16)>,
-    /// Blocks of multicast forwarding tables.
-    pub masks: BTreeSet<(Guid, MftBlock)>,
-}
-
-impl Parts {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.ports.len() + self.blocks.len() + self.masks.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn extend(&mut self, other: &Parts) {
-        self.ports.extend(&other.ports);
-        self.blocks.extend(&other.blocks);
-        self.masks.extend(&other.masks);
-    }
-
-    fn note_set(&mut self, task: &Task) {
-        match *task {
-            Task::Block { switch, block, .. } => {
-                self.blocks.insert((switch, block));
-            }
-            Task::Multicast { switch, at, .. } => {
-                self.masks.insert((switch, at));
-            }
-            _ => {
-                self.ports.insert(task.port());
-            }
-        }
-    }
-
-    /// Adds the ports in which a node differs, and the node if it differs itself.
-    fn note_node(&mut self, before: Option<&Node>, now: Option<&Node>) {
-        // A node that is gone shows at the ports of its neighbours.
-        let Some(now) = now else { return };
-        let Some(before) = before else {
-            self.ports.insert(PortKey::new(now.guid, PortNum::ZERO));
-            return;
-        };
-        if before.info != now.info
-            || before.switch != now.switch
-            || before.reported() != now.reported()
-        {
-            self.ports.insert(PortKey::new(now.guid, PortNum::ZERO));
-        }
-        for (number, port) in (0..=u8::MAX).map(PortNum).zip(&now.ports) {
-            if before.ports.get(number.index()) != Some(port) {
-                self.ports.insert(PortKey::new(now.guid, number));
-            }
-        }
-    }
-}
 
 /// The parts that changed from one plan to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -195,15 +129,28 @@ impl Surveyor {
         self.all.last().is_none_or(|last| last < self.told)
     }
 
-    /// A Set is about to be sent.
-    pub fn note_set(&mut self, task: &Task) {
+    /// A Set of `part` is about to be sent.
+    pub fn note_set(&mut self, part: WrittenPart) {
         let Some(written) = &mut self.written else {
             return;
         };
-        written.note_set(task);
-        // A takeover with adaptive routing reads the whole subnet anyway.
-        let is_adaptive = matches!(task, Task::Adaptive(..) | Task::AdaptiveRouting(_));
-        if is_adaptive || written.len() > PARTS_MAX {
+        match part {
+            WrittenPart::Port(port) => {
+                written.ports.insert(port);
+            }
+            WrittenPart::Block(switch, block) => {
+                written.blocks.insert((switch, block));
+            }
+            WrittenPart::Masks(switch, block) => {
+                written.masks.insert((switch, block));
+            }
+            // A takeover with adaptive routing reads the whole subnet anyway.
+            WrittenPart::AdaptiveRouting => {
+                self.written = None;
+                return;
+            }
+        }
+        if written.len() > PARTS_MAX {
             self.written = None;
         }
     }
@@ -214,7 +161,7 @@ impl Surveyor {
         let mut parts = self.written.replace(Parts::default());
         if let (Some(parts), Some(before)) = (&mut parts, &before) {
             for (before, now) in before.differing(fabric) {
-                parts.note_node(before, now);
+                note_node(parts, before, now);
             }
         }
         let parts = parts.filter(|parts| before.is_some() && parts.len() <= PARTS_MAX);
@@ -223,8 +170,31 @@ impl Surveyor {
     }
 }
 
+/// Adds the ports in which a node differs, and the node if it differs itself.
+fn note_node(parts: &mut Parts, before: Option<&Node>, now: Option<&Node>) {
+    // A node that is gone shows at the ports of its neighbours.
+    let Some(now) = now else { return };
+    let Some(before) = before else {
+        parts.ports.insert(PortKey::new(now.guid, PortNum::ZERO));
+        return;
+    };
+    if before.info != now.info || before.switch != now.switch || before.reported() != now.reported()
+    {
+        parts.ports.insert(PortKey::new(now.guid, PortNum::ZERO));
+    }
+    for (number, port) in (0..=u8::MAX).map(PortNum).zip(&now.ports) {
+        if before.ports.get(number.index()) != Some(port) {
+            parts.ports.insert(PortKey::new(now.guid, number));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use rsm_ids::Guid;
+
     use super::*;
 
     fn footprint(since: Option<u64>, plan: u64, block: Option<u16>) -> Footprint {
@@ -267,20 +237,16 @@ mod tests {
     fn a_footprint_has_the_sets_since_the_one_before_and_the_first_is_of_everything() {
         let fabric = Arc::new(Fabric::default());
         let mut surveyor = Surveyor::default();
-        let set = |block| Task::Block {
-            switch: Guid(1),
-            block,
-            interim: None,
-        };
-        surveyor.note_set(&set(1));
+        let set = |block| WrittenPart::Block(Guid(1), block);
+        surveyor.note_set(set(1));
         surveyor.conclude(3, &fabric);
-        surveyor.note_set(&set(2));
+        surveyor.note_set(set(2));
         surveyor.conclude(5, &fabric);
         surveyor.conclude(6, &fabric);
         assert_eq!(blocks(surveyor.footprints(), 3), Some((6, vec![2])));
         assert_eq!(blocks(surveyor.footprints(), 5), Some((6, vec![])));
         assert_eq!(blocks(surveyor.footprints(), 2), None);
-        surveyor.note_set(&Task::AdaptiveRouting(Guid(1)));
+        surveyor.note_set(WrittenPart::AdaptiveRouting);
         surveyor.conclude(8, &fabric);
         assert_eq!(blocks(surveyor.footprints(), 6), None);
         surveyor.conclude(9, &fabric);
@@ -296,11 +262,7 @@ mod tests {
         let mut surveyor = Surveyor::default();
         surveyor.conclude(1, &fabric);
         for block in 0..=PARTS_MAX {
-            surveyor.note_set(&Task::Block {
-                switch: Guid(block as u64),
-                block: 0,
-                interim: None,
-            });
+            surveyor.note_set(WrittenPart::Block(Guid(block as u64), 0));
         }
         surveyor.conclude(2, &fabric);
         assert_eq!(surveyor.footprints().since(1), None);

@@ -37,7 +37,6 @@ pub mod sa;
 pub mod store;
 pub mod sweep;
 mod text;
-pub mod vports;
 pub mod whatif;
 pub mod whole;
 mod witness;

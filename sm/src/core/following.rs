@@ -13,7 +13,8 @@ use rsm_mad::Time;
 use super::role::Role;
 use super::scouting::Scouting;
 use super::{Core, SavedCoreState};
-use crate::footprint::{Footprints, Parts};
+use crate::footprint::Footprints;
+use crate::model::Parts;
 use crate::sweep::{Sweep, SweepScope};
 
 /// Why the standby reads.

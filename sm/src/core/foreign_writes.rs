@@ -15,9 +15,9 @@ use super::role::Role;
 use super::work::doubled;
 use super::{Core, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::model::mft_image::MftBlock;
 use crate::port_info::{FieldIndex, FieldMask};
 use crate::sweep::Sweep;
-use crate::sweep::mft_image::MftBlock;
 use crate::sweep::read_back::{Overwritten, Samples, SwitchField};
 
 /// Parts that a light sweep reads back on a subnet of few switches.

@@ -12,8 +12,8 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 
 use crate::fabric::{Fabric, NodeIx, PortRef};
+use crate::model::mft_image::HeldMasks;
 use crate::plan::groups::{GroupMembers, GroupSet};
-use crate::sweep::mft_image::HeldMasks;
 
 /// How long inherited members stay: longer than thousands of hosts take to join again after a
 /// reregistration request.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rsm_ids::Guid;
 
+use crate::model::mft_image::HeldMasks;
 use crate::plan::HeldTable;
 use crate::sweep::inventory::Inventory;
-use crate::sweep::mft_image::HeldMasks;
 use crate::sweep::writes::Mark;
 
 /// The forwarding tables of all switches, kept from job to job: a job costs only the switches

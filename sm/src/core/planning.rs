@@ -14,10 +14,10 @@ use super::{Core, Pass};
 use crate::diff::Changes;
 use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::model::mft_image::HeldMasks;
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::{Claim, vport_claims};
 use crate::plan::{JobKind, Outcome, Plan, PlanJob};
-use crate::sweep::mft_image::HeldMasks;
 
 impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {

@@ -56,7 +56,7 @@ impl Core {
                 }
                 Stage::Pushing(push) => push.poll_order(&mut self.inventory).map(|order| {
                     if self.config.shares_store {
-                        self.surveyor.note_set(&order.task);
+                        self.surveyor.note_set(order.task.written_part());
                     }
                     self.set(&order)
                 }),

@@ -23,8 +23,8 @@ use super::role::Role;
 use super::stage::Stage;
 use super::{Core, Pass};
 use crate::diff::{Changes, PortChange};
+use crate::model::lft_image::LFT_BLOCK;
 use crate::plan::Plan;
-use crate::sweep::lft_image::LFT_BLOCK;
 use crate::sweep::{Query, Sweep};
 
 /// Why the pass begins.

@@ -80,8 +80,8 @@ mod tests {
     use rsm_ids::Lid;
 
     use super::*;
+    use crate::model::vports::{PortVPorts, VPort};
     use crate::offline;
-    use crate::vports::{PortVPorts, VPort};
 
     const MLID: Lid = Lid(0xC000);
 

@@ -373,7 +373,7 @@ fn redirected_requests_go_where_the_agent_says_in_its_partition() {
     let at = bench.subnet.fabric.local.unwrap();
     let keys = vec![PKey(0xFFFF), PKey(0x8007)];
     let mut fabric = Fabric::clone(&bench.subnet.fabric);
-    fabric.port_mut(at).p_keys = Some(Arc::new(crate::sweep::p_keys::PKeyImage::known(keys)));
+    fabric.port_mut(at).p_keys = Some(Arc::new(crate::model::p_keys::PKeyImage::known(keys)));
     bench.subnet.fabric = Arc::new(fabric);
     bench.follow();
     bench.device(lid).redirects = Some((host, 0x55, PKey(0x0007)));

@@ -8,10 +8,10 @@ use rsm_mad::wire::attr::{CapabilityMask, SwitchInfo};
 use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
 
 use super::Changes;
+use crate::model::mft_image::{self, Extent, MftBlock, MftImage};
 use crate::plan::Plan;
 use crate::plan::multicast::Multicast;
 use crate::sweep::inventory::{Inventory, InventoryNode, InventorySwitch};
-use crate::sweep::mft_image::{self, Extent, MftBlock, MftImage};
 use crate::sweep::writes::Mark;
 
 /// The changes of one switch's multicast forwarding table.

@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::{PortState, VPortInfo, VirtualizationInfo};
 
 use super::{Comparison, PKeyBlock, differing_p_keys};
 use crate::fabric::PortRef;
-use crate::vports::{PortVPorts, VPort, VPortKey};
+use crate::model::vports::{PortVPorts, VPort, VPortKey};
 
 /// The changes of the virtual ports of a port.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

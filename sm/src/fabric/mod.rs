@@ -21,10 +21,10 @@ use rsm_mad::wire::attr::{
 
 pub use self::delta::Delta;
 use self::nodes::Nodes;
+use crate::model::p_keys::{self, PKeyImage};
+use crate::model::vports::{self, PortVPorts};
 use crate::sweep::MISSES_TOLERATED;
 use crate::sweep::inventory::{Inventory, InventoryNode};
-use crate::sweep::p_keys::{self, PKeyImage};
-use crate::vports::{self, PortVPorts};
 
 /// The node description of aggregation nodes inside switches (SHARP).
 const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";

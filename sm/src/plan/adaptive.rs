@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid};
 use rsm_mad::wire::attr::{ArEntry, ArInfo, ArLidState, ArLinearForwardingTable, Capability};
 use rsm_routing::adaptive::{self, AdaptiveTable, AdaptiveTables, GroupIds, NO_GROUP, Request};
-use rsm_routing::mcast::{Orientation, PortMask};
+use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Lft, NO_PATH, Tables};
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::{Held, SetReport, verify_mixture_of_sets, verify_sets_by};
@@ -133,16 +133,6 @@ impl Adaptive {
     pub fn group_blocks(&self) -> u16 {
         self.group_top / adaptive::GROUPS_PER_BLOCK as u16 + 1
     }
-}
-
-/// The groups of a block of the group table.
-pub fn groups_of_block(table: &AdaptiveTable, block: u16) -> [PortMask; 2] {
-    let first = u32::from(block) * adaptive::GROUPS_PER_BLOCK as u32;
-    let group = |index: u32| match u16::try_from(first + index) {
-        Ok(group) => table.group(group),
-        Err(_) => PortMask::EMPTY,
-    };
-    [group(0), group(1)]
 }
 
 /// A block of the adaptive linear forwarding table: groups of `table`, static ports of `lft`.

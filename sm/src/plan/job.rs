@@ -14,7 +14,7 @@ use super::policy::Policy;
 use super::{HeldTable, Plan};
 use crate::avoid::Avoid;
 use crate::fabric::Fabric;
-use crate::sweep::mft_image::HeldMasks;
+use crate::model::mft_image::HeldMasks;
 
 /// Which parts of the plan in force a job may change.
 #[derive(Clone, Debug)]

@@ -32,7 +32,7 @@ pub use self::vports::claims_of as vport_claims;
 use super::policy::Policy;
 use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::vports::VPortKey;
+use crate::model::vports::VPortKey;
 
 /// The LIDs of one port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -24,7 +24,7 @@ use super::groups::{GroupMembers, GroupSet};
 use super::policy::Policy;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::mft_image::HeldMasks;
+use crate::model::mft_image::HeldMasks;
 
 /// The desired multicast state.
 #[derive(Debug)]

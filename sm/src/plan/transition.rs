@@ -21,7 +21,7 @@ use super::multicast::masks_by_mlid;
 use super::mute::{self, Around};
 use super::{Plan, PlanJob};
 use crate::fabric::{Fabric, Port};
-use crate::sweep::mft_image::HeldMasks;
+use crate::model::mft_image::HeldMasks;
 
 /// The forwarding table of one switch, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]

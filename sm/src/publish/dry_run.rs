@@ -13,9 +13,9 @@ use serde::Serialize;
 use super::summary::OnceReport;
 use crate::core::Handover;
 use crate::core::snapshot::Snapshot;
+use crate::model::lft_image::LFT_BLOCK;
 use crate::push::{AdaptiveStep, Foreseen, PortStep, Task};
 use crate::sweep::inventory::Inventory;
-use crate::sweep::lft_image::LFT_BLOCK;
 
 /// Exit code of `rsm --dry-run` where it would send any Set.
 pub const WOULD_SET: u8 = 3;

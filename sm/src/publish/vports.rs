@@ -8,7 +8,7 @@ use super::api_view::{api_key, core_key, shown_state};
 use super::published::Published;
 use super::subnet::{page, ports_from};
 use crate::fabric::PortRef;
-use crate::vports::{PortVPorts, VPort, VPortKey};
+use crate::model::vports::{PortVPorts, VPort, VPortKey};
 
 /// The virtual ports behind `after`, of the node `of` alone where one is given.
 pub(super) fn virtual_ports(

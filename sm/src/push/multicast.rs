@@ -8,8 +8,8 @@ use rsm_routing::mcast::BLOCK_MLIDS;
 
 use super::{Cause, FailedSet, Order, Push, Task};
 use crate::diff::{MulticastChange, kept};
+use crate::model::mft_image::MftBlock;
 use crate::sweep::inventory::Inventory;
-use crate::sweep::mft_image::MftBlock;
 
 /// The Sets of all multicast tables: every switch removes ports before any switch adds one.
 ///

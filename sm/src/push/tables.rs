@@ -6,7 +6,7 @@ use rsm_mad::wire::attr::{ArInfo, SwitchInfo};
 use super::Task;
 use super::phases::Phase;
 use crate::diff::{SlToVlRow, SwitchChange};
-use crate::sweep::lft_image::LFT_BLOCK;
+use crate::model::lft_image::LFT_BLOCK;
 
 /// The Sets of one switch's tables.
 ///

@@ -6,9 +6,10 @@ use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::header::{AttrId, Status};
 
 use super::adaptive::AdaptiveStep;
+use crate::model::WrittenPart;
+use crate::model::mft_image::MftBlock;
 use crate::port_info::FieldMask;
 use crate::sweep::managed::BlockKey;
-use crate::sweep::mft_image::MftBlock;
 
 /// One Set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -90,6 +91,16 @@ impl Task {
             self,
             Task::Virtualization(_) | Task::VPort(..) | Task::VPortPKeys(..)
         )
+    }
+
+    /// The part of the hardware that it writes.
+    pub fn written_part(&self) -> WrittenPart {
+        match *self {
+            Task::Block { switch, block, .. } => WrittenPart::Block(switch, block),
+            Task::Multicast { switch, at, .. } => WrittenPart::Masks(switch, at),
+            Task::Adaptive(..) | Task::AdaptiveRouting(_) => WrittenPart::AdaptiveRouting,
+            _ => WrittenPart::Port(self.port()),
+        }
     }
 
     /// The port that it concerns; port 0 for Sets to the tables of a switch.

@@ -13,8 +13,8 @@ use rsm_mad::wire::header::AttrId;
 
 use super::{Cause, Push, Task};
 use crate::diff::{VPortChange, VPortChanges};
+use crate::model::vports::VPort;
 use crate::sweep::inventory::Inventory;
-use crate::vports::VPort;
 
 /// The Sets of the virtual ports of one port, and their progress.
 #[derive(Debug)]

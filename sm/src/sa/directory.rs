@@ -18,8 +18,8 @@ use crate::config::RouterPort;
 use crate::core::role::Identity;
 use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
+use crate::model::vports::VPort;
 use crate::plan::Plan;
-use crate::vports::VPort;
 
 /// Entry of `rails` for a port on no rail.
 const NO_RAIL: u16 = u16::MAX;

@@ -7,8 +7,8 @@ use rsm_mad::wire::attr::{NodeType, PortState};
 
 use super::changed::ChangedNodes;
 use crate::fabric::{Fabric, Node, Port, PortRef};
+use crate::model::vports::{VPort, VPortKey};
 use crate::plan::Plan;
-use crate::vports::{VPort, VPortKey};
 
 /// The number of an end port in its [`Directory`](super::Directory): its place in the order of
 /// nodes and ports; virtual ports come after all ports.

@@ -6,8 +6,8 @@ use rsm_mad::wire::attr::PKey;
 
 use super::ends::{EndIx, EndPort};
 use crate::fabric::{Fabric, PortRef};
+use crate::model::vports::VPortKey;
 use crate::plan::Plan;
-use crate::vports::VPortKey;
 
 /// The P_Keys of a port that has no table to write to (IBA 10.9.2): full membership in the default
 /// partition.

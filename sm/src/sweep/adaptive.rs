@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{ArGroupTable, ArInfo, ArLinearForwardingTable, Capability, NodeInfo};
 
-use super::adaptive_image::{entry_block, masks};
 use super::adaptive_trials::TrialFault;
 use super::inventory::{Inventory, InventorySwitch};
 use super::{Query, Sweep};
 use crate::capabilities::DeviceType;
 use crate::habits::{DeviceHabit, DeviceKind};
+use crate::model::adaptive_image::{entry_block, masks};
 
 /// How many blocks of groups, and of entries, are read back on a switch before its type forwards by
 /// them.

@@ -10,11 +10,11 @@ use rsm_mad::wire::header::Status;
 
 use super::fault::Fault;
 use super::inventory::{Inventory, InventoryNode, InventoryPort, InventorySwitch};
-use super::lft_image::LFT_BLOCK;
-use super::mft_image::{self, MftBlock};
 use super::read_back::multicast_top;
 use super::{MISSES_TOLERATED, Query, Sweep, SweepScope, reset, succession};
 use crate::habits::{DeviceHabit, DeviceKind};
+use crate::model::lft_image::LFT_BLOCK;
+use crate::model::mft_image::{self, MftBlock};
 
 impl Sweep {
     pub(super) fn on_missing(

@@ -14,21 +14,15 @@ use rsm_mad::wire::attr::{
     PortPhysicalState, PortState, SmInfo, SwitchInfo,
 };
 
-use super::adaptive_image::AdaptiveImage;
 use super::adaptive_trials::AdaptiveTrials;
 use super::doubts::Doubts;
 use super::duplicates::Rights;
 use super::fault::Faults;
 use super::held_keys::HeldKeys;
-use super::image::Image;
 use super::kind_answers::KindAnswers;
-use super::lft_image::LftImage;
 use super::managed::{BlockKey, ManagedBlocks};
-use super::mft_image::MftImage;
-use super::p_keys::PKeyImage;
 use super::paths::Search;
 use super::port_states::PortStateProofs;
-use super::sl2vl::SlToVlImage;
 use super::vports::VPortReading;
 use super::writes::{Mark, Writes};
 use crate::alias_guids::AliasGuids;
@@ -37,8 +31,14 @@ use crate::config::{NodeNames, RateLimits};
 use crate::expected::Expected;
 use crate::habits::{DeviceHabit, DeviceHabits, DeviceKind};
 use crate::m_keys::KeyHolder;
+use crate::model::adaptive_image::AdaptiveImage;
+use crate::model::image::Image;
+use crate::model::lft_image::LftImage;
+use crate::model::mft_image::MftImage;
+use crate::model::p_keys::PKeyImage;
+use crate::model::sl2vl_image::SlToVlImage;
+use crate::model::vports::PortVPorts;
 use crate::qos::Qos;
-use crate::vports::PortVPorts;
 use crate::whole::{Step, Whole};
 
 /// State of a switch.

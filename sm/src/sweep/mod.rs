@@ -20,7 +20,6 @@
 //! [`Sweep::handle`], in any order.
 
 pub mod adaptive;
-pub mod adaptive_image;
 pub mod adaptive_trials;
 mod astray;
 mod attributes;
@@ -31,16 +30,12 @@ mod error_correction;
 mod extended_port;
 pub mod fault;
 mod held_keys;
-pub mod image;
 pub mod inventory;
 mod kind_answers;
-pub mod lft_image;
 pub mod m_key;
 pub mod managed;
-pub mod mft_image;
 mod neighbours;
 mod outward;
-pub mod p_keys;
 mod partition;
 mod paths;
 pub mod port_states;
@@ -72,7 +67,6 @@ use self::duplicates::Contests;
 use self::fault::Faults;
 use self::inventory::{Inventory, InventoryPort};
 use self::managed::BlockKey;
-use self::mft_image::MftBlock;
 use self::outward::Outward;
 use self::port_states::Shown;
 use self::read_back::ReadBack;
@@ -80,6 +74,7 @@ use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
 pub use self::vports::VPortQuery;
 use crate::capabilities::DeviceType;
+use crate::model::mft_image::MftBlock;
 
 /// The scope of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

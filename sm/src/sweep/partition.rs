@@ -12,8 +12,8 @@ use rsm_mad::wire::attr::{PKeyTable, PortInfo, PortState};
 
 use super::inventory::{Inventory, InventoryNode};
 use super::managed::{Origin, Source};
-use super::p_keys::{self, PKeyImage};
 use super::{Query, Sweep, reset};
+use crate::model::p_keys::{self, PKeyImage};
 
 impl Sweep {
     /// After a port answered, with `before` as its answer before: asks for unknown blocks of its

@@ -6,8 +6,8 @@ use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 
 use super::inventory::{Inventory, InventoryPort};
-use super::lft_image::LFT_BLOCK;
 use super::writes::Mark;
+use crate::model::lft_image::LFT_BLOCK;
 
 /// More switches than any sensible path has; a longer one is a loop.
 const HOPS_MAX: usize = 64;

@@ -4,34 +4,11 @@
 //! between ports whose link is up, and only on switches that forward: a push writes those of a
 //! fresh switch unread.
 
-use std::collections::BTreeMap;
-
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SlToVlMapping;
 
-use super::image::{BlockTable, Image};
 use super::inventory::{Inventory, InventoryNode};
 use super::{Query, Sweep};
-
-/// The lane of each service level.
-pub type VlBySl = [u8; SlToVlMapping::ENTRIES];
-
-/// The SLtoVLMappingTables of one switch, by input and output port, as far as they were read or
-/// written: most fabrics need none.
-pub type SlToVlImage = Image<BTreeMap<(PortNum, PortNum), VlBySl>>;
-
-impl BlockTable for BTreeMap<(PortNum, PortNum), VlBySl> {
-    type Place = (PortNum, PortNum);
-    type Block = VlBySl;
-
-    fn has_block(&self, ports: (PortNum, PortNum), row: &VlBySl) -> bool {
-        self.get(&ports) == Some(row)
-    }
-
-    fn set_block(&mut self, ports: (PortNum, PortNum), row: &VlBySl) {
-        self.insert(ports, *row);
-    }
-}
 
 impl Sweep {
     /// Asks for the tables between ports of a switch, or only for those of port `only`.

@@ -7,9 +7,9 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::SwitchInfo;
 
 use super::inventory::Inventory;
-use super::lft_image::LFT_BLOCK;
 use super::{Query, Sweep, SweepScope};
-use crate::footprint::Parts;
+use crate::model::Parts;
+use crate::model::lft_image::LFT_BLOCK;
 
 impl Sweep {
     /// Asks each switch for SwitchInfo and for these blocks of its forwarding table; returns the

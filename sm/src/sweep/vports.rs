@@ -22,9 +22,10 @@ use rsm_mad::wire::header::{AttrId, Status};
 
 use super::inventory::{Inventory, InventoryNode};
 use super::kind_answers::KindAnswers;
-use super::{Query, Sweep, SweepScope, p_keys};
+use super::{Query, Sweep, SweepScope};
 use crate::habits::{DeviceHabit, DeviceKind};
-use crate::vports::{INDICES_MAX, PortVPorts, VNode, VPort};
+use crate::model::p_keys;
+use crate::model::vports::{INDICES_MAX, PortVPorts, VNode, VPort};
 
 /// A query about virtual ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -19,9 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::{Guid, PortKey, PortNum};
 
 use super::table::{self, Rows};
-use crate::footprint::{Footprint, Footprints, PARTS_MAX, Parts};
+use crate::footprint::{Footprint, Footprints, PARTS_MAX};
+use crate::model::Parts;
+use crate::model::mft_image::MftBlock;
 use crate::store::{ChangeSet, Persisted};
-use crate::sweep::mft_image::MftBlock;
 
 const TABLE: &str = "footprints";
 

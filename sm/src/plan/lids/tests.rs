@@ -6,8 +6,8 @@ use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind, PortSpec};
 
 use super::*;
+use crate::model::vports::{PortVPorts, VNode, VPort};
 use crate::offline;
-use crate::vports::{PortVPorts, VNode, VPort};
 
 /// Ports of the fabrics below: ten hosts and five switches.
 const PORTS: usize = 15;

@@ -14,7 +14,7 @@ use rsm_ids::{Guid, Lid, Lmc, PortKey};
 use super::{Claim, Claims, LidPlan, smallest_table};
 use crate::fabric::{Fabric, Node};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::vports::{INDICES_MAX, PortVPorts, VPort, VPortKey};
+use crate::model::vports::{INDICES_MAX, PortVPorts, VPort, VPortKey};
 
 /// Virtual ports that a finding names; it counts the others.
 const NAMES_SHOWN: usize = 10;

@@ -7,7 +7,7 @@ use rsm_ids::Lid;
 use rsm_routing::mcast::{GroundDelta, Mft};
 use rsm_routing::topology::{SwitchIdx, Topology};
 
-use crate::sweep::mft_image::HeldMasks;
+use crate::model::mft_image::HeldMasks;
 
 /// For each switch by number: its held and planned tables, if they were found equal. Two tables at
 /// the same addresses need no second comparison.

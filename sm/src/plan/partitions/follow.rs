@@ -9,8 +9,8 @@ use rsm_mad::wire::attr::NodeType;
 use super::members::EndPorts;
 use super::{Assignment, PartitionPlan, vports};
 use crate::fabric::{Fabric, Node, Port, PortRef};
+use crate::model::vports::{VPort, VPortKey};
 use crate::plan::policy::Policy;
-use crate::vports::{VPort, VPortKey};
 
 /// The partitions of `fabric`, equal to those of [`assign`](super::assign). `previous` are those of
 /// the fabric and policy `before`. Reads only the ports of rewired nodes, those at the other ends

@@ -24,7 +24,7 @@ use super::policy::Policy;
 use crate::config::{PartitionMembers, Partitions, Rule};
 use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::vports::VPortKey;
+use crate::model::vports::VPortKey;
 
 /// Findings of one kind; further ones are counted. One line of a file can concern every port.
 const FINDINGS_SHOWN: usize = 100;

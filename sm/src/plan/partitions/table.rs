@@ -2,7 +2,7 @@
 
 use rsm_mad::wire::attr::PKey;
 
-use crate::sweep::p_keys::PKeyImage;
+use crate::model::p_keys::PKeyImage;
 
 /// The keys of one table.
 #[derive(PartialEq, Eq, Debug)]

@@ -4,8 +4,8 @@ use rsm_routing::generate::generate;
 
 use super::*;
 use crate::config::{Enforcement, PartitionLoss, parse_partitions};
+use crate::model::p_keys::PKeyImage;
 use crate::offline;
-use crate::sweep::p_keys::PKeyImage;
 
 /// Capacity of an end port's table, and of a switch port's.
 const CAPACITY: (u16, u16) = (6, 4);

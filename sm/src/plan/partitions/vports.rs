@@ -15,7 +15,7 @@ use super::table::{Arrangement, First, arrange};
 use super::{Assignment, listed};
 use crate::fabric::PortRef;
 use crate::findings::FindingKind;
-use crate::vports::{VPort, VPortKey};
+use crate::model::vports::{VPort, VPortKey};
 
 impl Assignment<'_> {
     /// Assigns tables to the virtual ports of `ports`. Returns how many have other keys than full

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rsm_mad::wire::sa::MulticastForwardingTableRecord;
 
 use super::{Query, of_each_end};
+use crate::model::mft_image::{self, MftBlock};
 use crate::sa::ends::EndIx;
-use crate::sweep::mft_image::{self, MftBlock};
 
 pub(super) fn candidates(
     query: Query<MulticastForwardingTableRecord>,

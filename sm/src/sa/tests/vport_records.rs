@@ -15,9 +15,9 @@ use super::vports::{give, vport};
 use super::world::{PREFIX, SM_KEY, SMALL, World, planned_as, records};
 use crate::config::parse_partitions;
 use crate::fabric::{Fabric, PortRef};
+use crate::model::vports::GuidBlock;
 use crate::plan::policy::Policy;
 use crate::sa::{Sa, SaConfig, WORK_PER_PULL};
-use crate::vports::GuidBlock;
 
 const ALL: ComponentMask = ComponentMask::NONE;
 /// Virtual ports of each host: those at even indices have a LID of their own.

@@ -12,10 +12,10 @@ use rsm_mad::wire::sa::*;
 use super::world::{PREFIX, SMALL, World, planned_as};
 use crate::config::parse_partitions;
 use crate::fabric::{Fabric, PortRef};
+use crate::model::p_keys::PKeyImage;
+use crate::model::vports::{PortVPorts, VNode, VPort};
 use crate::plan::policy::Policy;
 use crate::sa::Directory;
-use crate::sweep::p_keys::PKeyImage;
-use crate::vports::{PortVPorts, VNode, VPort};
 
 const GIDS: ComponentMask = PathRecord::SGID.with(PathRecord::DGID);
 /// At the first host, with the LID of its port.

@@ -20,11 +20,11 @@ use rsm_ids::{Lid, PortKey};
 use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
 use rsm_mad::wire::header::{AttrId, Status};
 
-use super::image::BlockTable;
 use super::inventory::{Inventory, InventoryPort};
 use super::{Query, Sweep};
 use crate::config::RateLimits;
 use crate::habits::{DeviceHabit, DeviceKind};
+use crate::model::image::BlockTable;
 use crate::plan::Plan;
 use crate::qos::Qos;
 
@@ -381,8 +381,8 @@ fn was_managed(inventory: &Inventory, key: PortKey) -> bool {
 mod tests {
     use rsm_mad::wire::attr::GuidInfo;
 
-    use super::super::image::Image;
     use super::*;
+    use crate::model::image::Image;
 
     fn place(attribute: AttrId, block: u16) -> BlockPlace {
         let position = MANAGED.iter().position(|one| one.attribute == attribute);

@@ -121,8 +121,8 @@ impl<T: BlockTable> Image<T> {
 mod tests {
     use rsm_ids::PortNum;
 
-    use super::super::sl2vl::{SlToVlImage, VlBySl};
     use super::*;
+    use crate::model::sl2vl_image::{SlToVlImage, VlBySl};
 
     #[test]
     fn block_is_held_from_store_until_doubted() {

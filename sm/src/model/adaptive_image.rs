@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::attr::{ArGroupTable, ArLinearForwardingTable, Attribute};
-use rsm_routing::adaptive::AdaptiveTable;
+use rsm_routing::adaptive::{AdaptiveTable, GROUPS_PER_BLOCK};
 use rsm_routing::mcast::PortMask;
 use rsm_routing::tables::{Lft, NO_PATH};
 
@@ -61,8 +61,7 @@ impl AdaptiveImage {
 
     /// Whether a block of the group table is known to hold these groups.
     pub fn holds_groups(&self, block: u16, groups: &[PortMask; 2]) -> bool {
-        self.knows_groups(block)
-            && crate::plan::adaptive::groups_of_block(&self.groups, block) == *groups
+        self.knows_groups(block) && groups_of_block(&self.groups, block) == *groups
     }
 
     /// Whether a block of the group table is known.
@@ -72,7 +71,7 @@ impl AdaptiveImage {
 
     /// The groups of a block, as far as they are known.
     pub fn groups(&self, block: u16) -> [PortMask; 2] {
-        crate::plan::adaptive::groups_of_block(&self.groups, block)
+        groups_of_block(&self.groups, block)
     }
 
     /// Whether a block of entries is known to hold this content.
@@ -158,6 +157,16 @@ impl AdaptiveImage {
     pub fn put_in_force(&mut self, table: Option<Arc<AdaptiveTable>>) {
         self.in_force = table;
     }
+}
+
+/// The groups of a block of the group table.
+pub fn groups_of_block(table: &AdaptiveTable, block: u16) -> [PortMask; 2] {
+    let first = u32::from(block) * GROUPS_PER_BLOCK as u32;
+    let group = |index: u32| match u16::try_from(first + index) {
+        Ok(group) => table.group(group),
+        Err(_) => PortMask::EMPTY,
+    };
+    [group(0), group(1)]
 }
 
 /// The block with the entry of a LID.

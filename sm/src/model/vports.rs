@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{GuidInfo, PortState, VNodeInfo, VPortInfo, VirtualizationInfo};
 
-use crate::sweep::p_keys::PKeyImage;
+use super::p_keys::PKeyImage;
 
 /// Indices of a port that are managed: as many as the largest adapters have. A finding names ports
 /// with more.
