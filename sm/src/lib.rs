@@ -1,9 +1,9 @@
 //! A subnet manager for InfiniBand.
 //!
-//! One pipeline, a folder for each stage: [`sweep`] reads the hardware, [`fabric`] models its
-//! answers, [`plan`] decides the intended state, [`diff`] finds the differences, [`push`] writes
-//! them. [`core`] takes events through the stages; everything that touches a clock, a socket or a
-//! file is outside of it.
+//! One pipeline, a folder for each stage: [`sweep`] reads the hardware into the [`model`],
+//! [`fabric`] resolves its cables, [`plan`] decides the intended state, [`diff`] finds the
+//! differences, [`push`] writes them. [`core`] takes events through the stages; everything that
+//! touches a clock, a socket or a file is outside of it.
 
 pub mod alias_guids;
 pub mod avoid;
@@ -20,7 +20,6 @@ pub mod expected;
 pub mod fabric;
 pub mod findings;
 pub mod footprint;
-pub mod habits;
 pub mod health;
 pub mod history;
 pub mod m_keys;

@@ -14,7 +14,8 @@ use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind}
 use rsm_sim::{Devices, SimConfig};
 
 use crate::fabric::Fabric;
-use crate::sweep::inventory::{Inventory, InventoryNode, InventoryPort, InventorySwitch};
+use crate::model::{InventoryNode, InventoryPort, InventorySwitch};
+use crate::sweep::inventory::Inventory;
 
 /// The largest fabric file that is read, in bytes: a full subnet of 49,151 LIDs is a tenth of it.
 const FILE_MAX: u64 = 256 * 1024 * 1024;

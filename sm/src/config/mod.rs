@@ -56,7 +56,7 @@ pub use load::{ConfigError, FILE_MAX, Loaded, NotText};
 pub(crate) use m_key_files::{CableEnd, guid2mkey_entry, neighbors_entry};
 pub use m_key_files::{load_foreign_m_keys, load_m_key_secrets, parse_m_key_secrets};
 pub(crate) use named_files::{checked_files, with_files};
-pub use node_names::{NodeNames, load_node_names, parse_node_names};
+pub use node_names::{load_node_names, parse_node_names};
 pub(crate) use opensm::{
     DEFAULT_PLACE, PARTITIONS, QOS_POLICY, is_default, number, read as read_opensm,
 };

@@ -1,8 +1,6 @@
 //! Reads a map of node names in the format of OpenSM and infiniband-diags: on each line a node GUID
 //! and a name in double quotes; `#` begins a comment, and text behind the name is one.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::path::Path;
 
 use rsm_ids::Guid;
@@ -10,41 +8,10 @@ use rsm_ids::Guid;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::load::read_text;
 use super::named_files::unread;
+use crate::model::NodeNames;
 
 /// The longest name in bytes, four times a NodeDescription (IBA 14.2.5.2).
 const NAME_MAX: usize = 256;
-
-/// The operator's names of nodes, by node GUID.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeNames {
-    by_guid: BTreeMap<Guid, String>,
-}
-
-impl NodeNames {
-    /// The name of a node, if the operator gave it one.
-    pub fn get(&self, node: Guid) -> Option<&str> {
-        self.by_guid.get(&node).map(String::as_str)
-    }
-
-    /// How many nodes have a name.
-    pub fn len(&self) -> usize {
-        self.by_guid.len()
-    }
-
-    /// Whether no node has a name.
-    pub fn is_empty(&self) -> bool {
-        self.by_guid.is_empty()
-    }
-
-    /// The nodes that have another name in `other`, or a name in one of both only.
-    pub fn differing<'a>(&'a self, other: &'a NodeNames) -> impl Iterator<Item = Guid> + 'a {
-        let here = self.by_guid.keys();
-        let there = other.by_guid.keys();
-        let there = there.filter(|guid| !self.by_guid.contains_key(guid));
-        let all = here.chain(there).copied();
-        all.filter(|&guid| self.get(guid) != other.get(guid))
-    }
-}
 
 /// The names of a file, and the findings about it. A line in error is a warning: its node keeps its
 /// NodeDescription.
@@ -69,17 +36,14 @@ pub fn parse_node_names(file: &Path, text: &str) -> (NodeNames, Vec<ConfigFindin
                 continue;
             }
         };
-        match names.by_guid.entry(guid) {
-            Entry::Occupied(_) => findings.at(
+        if !names.insert(guid, name) {
+            findings.at(
                 text,
                 at,
                 ConfigSeverity::Warning,
                 guid.to_string(),
                 "it has a name before, which stays",
-            ),
-            Entry::Vacant(free) => {
-                free.insert(name.to_owned());
-            }
+            );
         }
     }
     (names, findings.finish())

@@ -11,14 +11,14 @@ use rsm_routing::adaptive::GroupIds;
 
 use super::Core;
 use crate::capabilities::DeviceType;
-use crate::habits::{DeviceHabit, DeviceKind};
+use crate::model::InventorySwitch;
 use crate::model::adaptive_image::{entry_block, groups_of_block};
+use crate::model::habits::{DeviceHabit, DeviceKind};
 use crate::plan::Plan;
 use crate::plan::adaptive::{Adaptive, AdaptiveHardware, AdaptiveSwitch, entries_of_block};
 use crate::push::{Cause, FailedSet, Task};
 use crate::sweep::adaptive::{can_route_adaptively, fail, pass, to_read_back};
 use crate::sweep::adaptive_trials::TrialFault;
-use crate::sweep::inventory::InventorySwitch;
 
 /// The pause before questions to a switch on trial are repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use rsm_mad::wire::attr::{Mtu, PortInfo, PortState, VlCap};
 use super::Core;
 use crate::diff::{Changes, next_bounce};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::habits::DeviceKind;
+use crate::model::habits::DeviceKind;
 use crate::port_info::{FieldMask, LinkMismatch};
 use crate::sweep::doubts::{Doubt, Reading};
 

@@ -34,10 +34,10 @@ use crate::alias_guids::AliasGuids;
 use crate::diff::{Looked, LookedMulticast, Reregister};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::Health;
+use crate::model::Mark;
 use crate::plan::lids::{Apart, Claim, Claims};
 use crate::store::Epoch;
 use crate::sweep::SweepScope;
-use crate::sweep::writes::Mark;
 
 /// Time between two claims after a refusal.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -13,12 +13,13 @@ use super::stage::Stage;
 use super::{Command, Core};
 use crate::alias_guids::AliasGuids;
 use crate::diff::{NotKept, differing_blocks};
-use crate::habits::DeviceHabits;
+use crate::model::Mark;
+use crate::model::habits::DeviceHabits;
+use crate::model::managed::Origin;
 use crate::plan::Outcome;
 use crate::plan::groups::GroupSet;
-use crate::sweep::managed::{Origin, Source};
+use crate::plan::managed::Source;
 use crate::sweep::port_states::PortStateProofs;
-use crate::sweep::writes::Mark;
 use crate::sweep::{AgentAnswer, Query};
 
 impl Core {
@@ -85,8 +86,11 @@ impl Core {
         self.inventory.alias_guids = guids;
         for (at, _) in self.fabric.end_ports() {
             let key = self.fabric.key(at);
-            let differing =
-                differing_blocks(&Source::of_hosts(&self.inventory), key, Origin::Hosts);
+            let differing = differing_blocks(
+                &Source::of_hosts(&self.inventory, &self.inventory.alias_guids),
+                key,
+                Origin::Hosts,
+            );
             if differing.is_empty() {
                 continue;
             }

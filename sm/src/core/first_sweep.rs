@@ -325,7 +325,7 @@ impl Core {
 
     /// Publishes a snapshot in the middle of a pass when losses change or more ports ignore Sets.
     pub(super) fn tell_early(&mut self, now: Time) {
-        let locked = self.inventory.faults.count_locked();
+        let locked = self.inventory.count_locked();
         let losses = if self.first_sweep.is_under_way() {
             self.client.stats().loss_permille / LOSS_TOLD
         } else {

@@ -30,8 +30,8 @@ mod first_sweep;
 mod following;
 mod foreign_writes;
 pub mod found;
-mod hardware;
 mod health;
+mod held_tables;
 mod inert;
 mod inquiry;
 mod lost_registrations;
@@ -85,7 +85,7 @@ use self::following::Follower;
 pub use self::following::Following;
 use self::foreign_writes::ForeignWrites;
 use self::found::Found;
-use self::hardware::{Hardware, HeldMulticast};
+use self::held_tables::{HeldMulticast, HeldTables};
 use self::m_keys::AnnouncedRotation;
 pub use self::m_keys::MKeyStatus;
 pub use self::overlay::ChangeEffect;
@@ -111,16 +111,16 @@ use crate::expected::{Cabling, Expected};
 use crate::fabric::Fabric;
 use crate::findings::Finding;
 use crate::footprint::{Footprints, Surveyor};
-use crate::habits::DeviceHabits;
 use crate::health::{Health, SavedHealth, SlowLinks};
 use crate::m_keys::{Generations, KeyHolder};
+use crate::model::Mark;
+use crate::model::habits::DeviceHabits;
 use crate::overlay::Overlay;
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
 use crate::plan::{Plan, RefusedPlan};
 use crate::port_info::LinkMismatch;
 use crate::sweep::inventory::Inventory;
-use crate::sweep::writes::Mark;
 
 /// Number of past convergences kept.
 pub const HISTORY: usize = 256;
@@ -276,7 +276,7 @@ pub struct Core {
     looked: Option<Looked>,
     /// Up to which write [`Core::decide_tables`] has decided which tables count.
     tables_decided: Mark,
-    hardware: Hardware,
+    held_tables: HeldTables,
     /// The multicast tables of switches.
     held_masks: HeldMulticast,
     /// The state of the last comparison of multicast tables.
@@ -383,7 +383,7 @@ impl Core {
             expected: Arc::new(remembered.cabling.recalled()),
             looked: None,
             tables_decided: Mark::default(),
-            hardware: Hardware::default(),
+            held_tables: HeldTables::default(),
             held_masks: HeldMulticast::default(),
             looked_multicast: LookedMulticast::default(),
             kept_cabling: remembered.cabling,

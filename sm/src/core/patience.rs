@@ -11,7 +11,7 @@ use rsm_mad::wire::attr::{Attribute, NodeInfo};
 use super::Core;
 use super::requests::Context;
 use super::stage::Stage;
-use crate::sweep::inventory::InventoryNode;
+use crate::model::InventoryNode;
 use crate::sweep::{AgentAnswer, Query, Withdrawal};
 
 /// Attempts of a Set that a node leaves unanswered before a push goes on without the node, if

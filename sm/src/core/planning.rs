@@ -44,7 +44,7 @@ impl Core {
                 .clone()
                 .filter(|_| !self.first_sweep.is_provisional())
                 .or_else(|| self.succession.prepared.clone()),
-            hardware: self.hardware.of(&self.inventory),
+            hardware: self.held_tables.of(&self.inventory),
             adaptive: self.adaptive_hardware(),
             ..self.job(now)
         }

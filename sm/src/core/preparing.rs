@@ -74,7 +74,7 @@ impl Core {
             damped: Arc::new(self.kept_out()),
             avoid: self.avoid.clone(),
             previous: before.as_ref().map(|before| before.plan.clone()),
-            hardware: self.hardware.of(&self.inventory),
+            hardware: self.held_tables.of(&self.inventory),
             ..PlanJob::first(self.fabric.clone(), self.config.policy.clone())
         };
         self.preparation = Preparation {

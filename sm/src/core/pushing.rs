@@ -202,7 +202,7 @@ impl Core {
         drop(push);
         self.conclude(pushed, &nodes, now);
         // The next plan takes what this push has written; now nothing waits for it.
-        drop(self.hardware.of(&self.inventory));
+        drop(self.held_tables.of(&self.inventory));
     }
 
     /// Drops findings about failed Sets: a new attempt has been made, or is about to be.

@@ -7,7 +7,8 @@ use rsm_ids::Guid;
 use rsm_mad::client::ClientConfig;
 
 use super::role::Identity;
-use crate::config::{CongestionPolicy, HealthPolicy, NodeNames, Takeover};
+use crate::config::{CongestionPolicy, HealthPolicy, Takeover};
+use crate::model::NodeNames;
 use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 
 /// How the core treats a plan.

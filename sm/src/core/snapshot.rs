@@ -19,10 +19,10 @@ use crate::expected::Expected;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::SlowLinks;
+use crate::model::InventoryPort;
 use crate::overlay::Overlay;
 use crate::plan::{Plan, RefusedPlan};
 use crate::sweep::fault;
-use crate::sweep::inventory::InventoryPort;
 
 /// The subnet and its manager at one moment.
 #[derive(Clone, Debug)]

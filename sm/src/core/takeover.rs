@@ -10,7 +10,7 @@ use rsm_ids::{Guid, Lid};
 use super::Core;
 use crate::config::Takeover;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::{InventoryPort, InventorySwitch};
+use crate::model::{InventoryPort, InventorySwitch};
 
 impl Core {
     /// Begins to manage the subnet: the manager before may have turned adaptive routing on since

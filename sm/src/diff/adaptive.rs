@@ -15,9 +15,10 @@ use rsm_routing::mcast::PortMask;
 use super::Changes;
 use crate::capabilities::DeviceType;
 use crate::model::adaptive_image::{entry_block, groups_of_block};
+use crate::model::{InventoryNode, InventorySwitch};
 use crate::plan::Plan;
 use crate::plan::adaptive::{Adaptive, entries_of_block};
-use crate::sweep::inventory::{Inventory, InventoryNode, InventorySwitch};
+use crate::sweep::inventory::Inventory;
 
 /// The Sets of adaptive routing of one switch, in the order in which they leave.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::findings::Finding;
-use crate::habits::{DeviceKind, DevicesOfKind};
+use crate::model::habits::{DeviceKind, DevicesOfKind};
 use crate::port_info::FieldMask;
 use crate::sweep::inventory::Inventory;
 

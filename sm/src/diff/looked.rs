@@ -7,10 +7,10 @@ use rsm_ids::{Guid, PortKey, PortNum};
 
 use super::{Changes, Comparison, NotKept};
 use crate::fabric::{Fabric, Node};
-use crate::habits::DeviceHabits;
+use crate::model::Mark;
+use crate::model::habits::DeviceHabits;
 use crate::plan::Plan;
 use crate::sweep::inventory::Inventory;
-use crate::sweep::writes::Mark;
 
 /// The last comparison of all ports and tables, and the changes that it found. A port or table that
 /// is unchanged since, in the hardware and in the plan, needs no second comparison.

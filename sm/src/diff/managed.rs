@@ -3,7 +3,8 @@
 use rsm_ids::PortKey;
 
 use super::{Changes, Comparison, ComparisonScope};
-use crate::sweep::managed::{BlockKey, Content, Origin, Source};
+use crate::model::managed::{BlockKey, Content, Origin};
+use crate::plan::managed::Source;
 
 /// A block to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,7 +17,7 @@ pub struct BlockChange {
 
 /// The blocks of this origin at a port that differ from their planned content.
 pub fn differing(source: &Source<'_>, key: PortKey, origin: Origin) -> Vec<BlockChange> {
-    let Some(port) = source.inventory.port(key) else {
+    let Some(port) = source.hardware.port(key) else {
         return Vec::new();
     };
     let blocks = source.blocks(key, origin).into_iter();
@@ -30,12 +31,17 @@ pub fn differing(source: &Source<'_>, key: PortKey, origin: Origin) -> Vec<Block
 }
 
 impl Comparison<'_> {
+    /// What planned blocks derive from.
+    fn planned_blocks(&self) -> Source<'_> {
+        Source::of_plan(self.inventory, &self.inventory.alias_guids, self.plan)
+    }
+
     /// Adds the alias GUIDs that differ, at ports with a LID: hosts have asked for few.
     pub(super) fn compare_alias_guids(&self, changes: &mut Changes) {
         if !self.inventory.named {
             return;
         }
-        let source = Source::of_plan(self.inventory, self.plan);
+        let source = self.planned_blocks();
         for (at, _) in self.fabric.end_ports() {
             let key = self.fabric.key(at);
             let blocks = differing(&source, key, Origin::Hosts);
@@ -52,7 +58,7 @@ impl Comparison<'_> {
         if self.plan.policy.qos.is_none() {
             return;
         }
-        let source = Source::of_plan(self.inventory, self.plan);
+        let source = self.planned_blocks();
         for &key in &scope.ports {
             let Some(at) = self.fabric.find_port(key) else {
                 continue;
@@ -72,7 +78,7 @@ impl Comparison<'_> {
         if self.plan.policy.rate_limits.is_none() {
             return;
         }
-        let source = Source::of_plan(self.inventory, self.plan);
+        let source = self.planned_blocks();
         for &key in &scope.ports {
             let at = self.fabric.find_port(key);
             if at.is_none_or(|at| super::wanted(self.fabric, self.plan, at).is_none()) {
@@ -87,7 +93,7 @@ impl Comparison<'_> {
 
     /// Adds ExtendedPortInfo where it differs at the ports of `scope`.
     pub(super) fn compare_extended_ports(&self, scope: &ComparisonScope, changes: &mut Changes) {
-        let source = Source::of_plan(self.inventory, self.plan);
+        let source = self.planned_blocks();
         for &key in &scope.ports {
             let port = self.inventory.port(key);
             if port.is_none_or(|port| port.extended.is_none()) {

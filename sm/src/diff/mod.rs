@@ -29,12 +29,12 @@ pub use self::reregister::{Reregister, heeds};
 pub use self::sl2vl::SlToVlRow;
 pub use self::vports::{VPortChange, VPortChanges};
 use crate::fabric::{Fabric, PortRef};
-use crate::habits::DeviceKind;
-use crate::model::p_keys;
+use crate::model::habits::DeviceKind;
+use crate::model::{InventorySwitch, p_keys};
 use crate::plan::Plan;
 use crate::plan::ports;
 use crate::port_info::{FieldMask, LinkMismatch, PortSettings};
-use crate::sweep::inventory::{Inventory, InventorySwitch};
+use crate::sweep::inventory::Inventory;
 
 /// The changes of one switch.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

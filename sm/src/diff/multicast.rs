@@ -9,10 +9,10 @@ use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
 
 use super::Changes;
 use crate::model::mft_image::{self, Extent, MftBlock, MftImage};
+use crate::model::{InventoryNode, InventorySwitch, Mark};
 use crate::plan::Plan;
 use crate::plan::multicast::Multicast;
-use crate::sweep::inventory::{Inventory, InventoryNode, InventorySwitch};
-use crate::sweep::writes::Mark;
+use crate::sweep::inventory::Inventory;
 
 /// The changes of one switch's multicast forwarding table.
 ///

@@ -4,8 +4,8 @@
 use rsm_ids::PortNum;
 use rsm_routing::lanes::Row;
 
+use crate::model::InventoryNode;
 use crate::plan::Plan;
-use crate::sweep::inventory::InventoryNode;
 use crate::sweep::sl2vl::pairs;
 
 /// One SLtoVLMappingTable of a switch.

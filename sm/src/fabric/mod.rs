@@ -1,6 +1,6 @@
 //! The model of the subnet: immutable, dense, with the cables resolved.
 //!
-//! A [`Fabric`] is built from an [`Inventory`] and never changes afterwards. Planning reads nothing
+//! A [`Fabric`] is built from the [`Hardware`] and never changes afterwards. Planning reads nothing
 //! else; queries, metrics and dumps read it from the published snapshot for as long as they like.
 //!
 //! Successive models share unchanged nodes, so that a change costs only the nodes that it touched,
@@ -23,8 +23,7 @@ pub use self::delta::Delta;
 use self::nodes::Nodes;
 use crate::model::p_keys::{self, PKeyImage};
 use crate::model::vports::{self, PortVPorts};
-use crate::sweep::MISSES_TOLERATED;
-use crate::sweep::inventory::{Inventory, InventoryNode};
+use crate::model::{Hardware, InventoryNode, MISSES_TOLERATED};
 
 /// The node description of aggregation nodes inside switches (SHARP).
 const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
@@ -236,23 +235,23 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// The model of `inventory`.
-    pub fn build(inventory: &Inventory) -> Fabric {
-        let nodes: Vec<Arc<Node>> = inventory
+    /// The model of `hardware`.
+    pub fn build(hardware: &Hardware) -> Fabric {
+        let nodes: Vec<Arc<Node>> = hardware
             .nodes()
-            .map(|(guid, record)| Arc::new(Node::of(inventory, guid, record)))
+            .map(|(guid, record)| Arc::new(Node::of(hardware, guid, record)))
             .collect();
-        Fabric::of(Nodes::new(nodes), inventory)
+        Fabric::of(Nodes::new(nodes), hardware)
     }
 
-    /// The model of `inventory`, where `self` is its model before the writes into `touched`.
-    pub fn follow(&self, inventory: &Inventory, touched: &BTreeSet<Guid>) -> Fabric {
+    /// The model of `hardware`, where `self` is its model before the writes into `touched`.
+    pub fn follow(&self, hardware: &Hardware, touched: &BTreeSet<Guid>) -> Fabric {
         let mut changes = BTreeMap::new();
         for &guid in touched {
             let known = self.find(guid).map(|ix| self.node(ix));
-            let node = inventory
+            let node = hardware
                 .node(guid)
-                .map(|record| Node::of(inventory, guid, record));
+                .map(|record| Node::of(hardware, guid, record));
             if known != node.as_ref() {
                 changes.insert(guid, node.map(Arc::new));
             }
@@ -262,15 +261,15 @@ impl Fabric {
         } else {
             self.nodes.with(&changes)
         };
-        Fabric::of(nodes, inventory)
+        Fabric::of(nodes, hardware)
     }
 
-    fn of(nodes: Nodes, inventory: &Inventory) -> Fabric {
-        let others = inventory
+    fn of(nodes: Nodes, hardware: &Hardware) -> Fabric {
+        let others = hardware
             .managers()
-            .filter(|&port| inventory.local != Some(port));
-        let said = others.filter_map(|port| Some((port, inventory.manager(port)?)));
-        Fabric::with(nodes, inventory.local, said.collect())
+            .filter(|&port| hardware.local != Some(port));
+        let said = others.filter_map(|port| Some((port, hardware.manager(port)?)));
+        Fabric::with(nodes, hardware.local, said.collect())
     }
 
     fn with(nodes: Nodes, local: Option<PortKey>, managers: Vec<(PortKey, SmInfo)>) -> Fabric {
@@ -458,7 +457,7 @@ impl Fabric {
 }
 
 impl Node {
-    fn of(inventory: &Inventory, guid: Guid, record: &InventoryNode) -> Node {
+    fn of(hardware: &Hardware, guid: Guid, record: &InventoryNode) -> Node {
         let ports = record
             .ports
             .iter()
@@ -481,11 +480,11 @@ impl Node {
             })
             .collect();
         let ports_of = (0u8..=u8::MAX).map(PortNum).take(record.ports.len());
-        let locked = inventory.faults.count_locked() > 0
+        let locked = hardware.count_locked() > 0
             && ports_of
                 .map(|number| PortKey::new(guid, number))
-                .any(|port| inventory.is_locked(port));
-        let given = inventory.given_name(guid).map(str::to_owned);
+                .any(|port| hardware.is_locked(port));
+        let given = hardware.given_name(guid).map(str::to_owned);
         let described = record.description.as_ref();
         let described = described.map(|text| String::from_utf8_lossy(text.text()).into_owned());
         let described = described.unwrap_or_default();

@@ -14,6 +14,7 @@ mod levels;
 pub mod lids;
 mod links;
 pub mod lint;
+pub mod managed;
 pub mod multicast;
 mod mute;
 pub mod order;

@@ -10,7 +10,7 @@ use super::ports::PortPush;
 use super::tables::SwitchPush;
 use super::{Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
-use crate::habits::{DeviceKind, PortRole};
+use crate::model::habits::{DeviceKind, PortRole};
 use crate::sweep::inventory::Inventory;
 
 impl Push {

@@ -6,7 +6,7 @@ use rsm_mad::wire::header::Status;
 
 use super::{Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
-use crate::habits::DeviceKind;
+use crate::model::habits::DeviceKind;
 use crate::port_info::FieldMask;
 use crate::sweep::inventory::Inventory;
 

@@ -7,8 +7,9 @@ use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo};
 
 use super::{Cause, Push, Task};
 use crate::diff::{BlockChange, differing_blocks};
+use crate::model::managed::{BlockKey, Content, Origin};
+use crate::plan::managed::Source;
 use crate::sweep::inventory::Inventory;
-use crate::sweep::managed::{BlockKey, Content, Origin, Source};
 
 /// How many blocks for quality of service each port has among `changes`.
 pub(super) fn qos_blocks(
@@ -120,7 +121,7 @@ impl Push {
 
     /// Adds the blocks of a port that its kind of device gets since it refused another one.
     fn take_other_form(&mut self, inventory: &Inventory, port: PortKey) {
-        let source = Source::of_plan(inventory, &self.plan);
+        let source = Source::of_plan(inventory, &inventory.alias_guids, &self.plan);
         let blocks = differing_blocks(&source, port, Origin::Qos);
         let changes = self.managed.entry(port).or_default();
         let is_new = |block: &BlockChange| !changes.iter().any(|change| change.key == block.key);

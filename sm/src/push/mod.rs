@@ -45,7 +45,7 @@ use self::tables::SwitchPush;
 pub use self::task::{Cause, FailedSet, Order, PortStep, PushProgress, Task};
 use self::vports::VPortPush;
 use crate::diff::{BlockChange, Changes, NotKept};
-use crate::habits::DeviceHabit;
+use crate::model::habits::DeviceHabit;
 use crate::plan::Plan;
 use crate::port_info::FieldIndex;
 use crate::sweep::AgentAnswer;

@@ -7,9 +7,9 @@ use rsm_mad::wire::attr::{
 };
 
 use super::{Cause, FailedSet, Order, Push, Task};
-use crate::model::p_keys as image;
+use crate::model::{InventoryNode, p_keys as image};
 use crate::port_info::{FieldMask, PortSettings};
-use crate::sweep::inventory::{Inventory, InventoryNode};
+use crate::sweep::inventory::Inventory;
 
 impl Push {
     pub(super) fn next_table(&mut self, inventory: &Inventory) -> Option<Order> {

@@ -3,7 +3,7 @@
 use rsm_ids::{Guid, PortKey, PortNum};
 
 use super::{Push, Task};
-use crate::habits::{DeviceHabit, DeviceKind, HabitSign};
+use crate::model::habits::{DeviceHabit, DeviceKind, HabitSign};
 use crate::sweep::inventory::Inventory;
 
 /// Whether the kind of device of a port is known for this refusal.

@@ -7,9 +7,9 @@ use rsm_mad::wire::header::{AttrId, Status};
 
 use super::adaptive::AdaptiveStep;
 use crate::model::WrittenPart;
+use crate::model::managed::BlockKey;
 use crate::model::mft_image::MftBlock;
 use crate::port_info::FieldMask;
-use crate::sweep::managed::BlockKey;
 
 /// One Set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -8,7 +8,7 @@ use rsm_routing::lanes::Row;
 
 use super::{PortClass, Qos, QosSet, fold};
 use crate::fabric::Fabric;
-use crate::sweep::inventory::Inventory;
+use crate::model::Hardware;
 
 /// A picture of the subnet: PortInfo and cables.
 pub trait Subnet {
@@ -22,7 +22,7 @@ pub trait Subnet {
     fn peer(&self, port: PortKey) -> Option<PortKey>;
 }
 
-impl Subnet for Inventory {
+impl Subnet for Hardware {
     fn kind(&self, port: PortKey) -> Option<NodeType> {
         Some(self.node(port.node)?.kind())
     }

@@ -8,11 +8,12 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{ArGroupTable, ArInfo, ArLinearForwardingTable, Capability, NodeInfo};
 
 use super::adaptive_trials::TrialFault;
-use super::inventory::{Inventory, InventorySwitch};
+use super::inventory::Inventory;
 use super::{Query, Sweep};
 use crate::capabilities::DeviceType;
-use crate::habits::{DeviceHabit, DeviceKind};
+use crate::model::InventorySwitch;
 use crate::model::adaptive_image::{entry_block, masks};
+use crate::model::habits::{DeviceHabit, DeviceKind};
 
 /// How many blocks of groups, and of entries, are read back on a switch before its type forwards by
 /// them.

@@ -16,8 +16,9 @@ use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::PortState;
 
 use super::fault::Fault;
-use super::inventory::{Inventory, InventoryNode, InventoryPort};
+use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
+use crate::model::{InventoryNode, InventoryPort};
 
 /// How often one sweep asks again: two nodes with one GUID move a cable with each answer.
 const ROUNDS_MAX: u8 = 3;

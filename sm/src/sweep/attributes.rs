@@ -9,12 +9,13 @@ use rsm_mad::wire::attr::{
 use rsm_mad::wire::header::Status;
 
 use super::fault::Fault;
-use super::inventory::{Inventory, InventoryNode, InventoryPort, InventorySwitch};
+use super::inventory::Inventory;
 use super::read_back::multicast_top;
-use super::{MISSES_TOLERATED, Query, Sweep, SweepScope, reset, succession};
-use crate::habits::{DeviceHabit, DeviceKind};
+use super::{Query, Sweep, SweepScope, reset, succession};
+use crate::model::habits::{DeviceHabit, DeviceKind};
 use crate::model::lft_image::LFT_BLOCK;
 use crate::model::mft_image::{self, MftBlock};
+use crate::model::{InventoryNode, InventoryPort, InventorySwitch, MISSES_TOLERATED};
 
 impl Sweep {
     pub(super) fn on_missing(

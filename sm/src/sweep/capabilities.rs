@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::{Capabilities, GeneralInfo, NodeInfo, NodeType};
 use super::inventory::Inventory;
 use super::{Query, Sweep};
 use crate::capabilities::{DeviceType, is_plausible};
-use crate::habits::{DeviceHabit, DeviceKind};
+use crate::model::habits::{DeviceHabit, DeviceKind};
 
 impl Sweep {
     /// Asks a node for its capabilities, unless those of its type are known or were asked for in

@@ -20,8 +20,9 @@ use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeInfo, NodeType, PortState};
 
 use super::fault::Fault;
-use super::inventory::{Inventory, InventoryNode, InventoryPort};
+use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope};
+use crate::model::{InventoryNode, InventoryPort};
 
 /// How often one sweep asks behind one port because of duplicates: nodes that answer with another
 /// GUID each time must not keep it from ending.

@@ -38,7 +38,7 @@ impl Sweep {
         let wants = port.info.as_ref().is_some_and(|info| {
             may_be_fdr10(info) && inventory.capabilities.has_extended_port_info(&node.info)
         }) || may_lead_to_aggregation_node(inventory, key)
-            || (inventory.routes_adaptively && takes_out_of_order(inventory, key));
+            || (inventory.routes_adaptively && inventory.takes_out_of_order(key));
         if wants {
             self.ask(Query::ExtendedPort(key));
         }
@@ -64,16 +64,6 @@ impl Sweep {
             inventory.note_managed(key);
         }
     }
-}
-
-/// Whether an adapter's port can be told on which service levels packets may arrive out of order.
-pub(super) fn takes_out_of_order(inventory: &Inventory, key: PortKey) -> bool {
-    inventory.node(key.node).is_some_and(|node| {
-        let has = |capability| inventory.capabilities.has(&node.info, capability);
-        node.kind() == NodeType::Ca
-            && inventory.capabilities.has_extended_port_info(&node.info)
-            && (has(Capability::OutOfOrder) || has(Capability::OutOfOrderV2))
-    })
 }
 
 /// Whether PortInfo shows QDR, behind which FDR10 may stand.

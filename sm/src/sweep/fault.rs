@@ -7,7 +7,7 @@ use rsm_mad::wire::header::Status;
 
 use super::Query;
 use super::inventory::Inventory;
-use super::m_key::{self, Sign};
+use super::m_key;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// A fault of one port or node, by its answers.
@@ -41,8 +41,6 @@ pub struct Faults {
     ports: BTreeMap<PortKey, Fault>,
     /// Queries that got no answer (`None`), or an error.
     owed: BTreeMap<Query, Option<Status>>,
-    /// End ports that hold another M_Key.
-    locked: BTreeMap<PortKey, Sign>,
 }
 
 impl Faults {
@@ -99,38 +97,9 @@ impl Faults {
         self.owed.remove(&query);
     }
 
-    /// Records that the end port `port` holds another M_Key.
-    pub(super) fn lock(&mut self, port: PortKey, sign: Sign) {
-        self.locked.insert(port, sign);
-    }
-
-    /// Records that the end port `port` holds no other M_Key.
-    pub(super) fn unlock(&mut self, port: PortKey) {
-        self.locked.remove(&port);
-    }
-
-    pub(super) fn unlock_all(&mut self) {
-        self.locked.clear();
-    }
-
-    /// The sign that the end port `port` holds another M_Key, if it does.
-    pub fn locked(&self, port: PortKey) -> Option<Sign> {
-        self.locked.get(&port).copied()
-    }
-
-    /// How many end ports hold another M_Key.
-    pub fn count_locked(&self) -> usize {
-        self.locked.len()
-    }
-
-    pub(super) fn all_locked(&self) -> impl Iterator<Item = (PortKey, Sign)> + '_ {
-        self.locked.iter().map(|(&port, &sign)| (port, sign))
-    }
-
     /// Forgets the faults of a node that is gone.
     pub fn forget_node(&mut self, node: Guid) {
         self.ports.retain(|port, _| port.node != node);
-        self.locked.retain(|port, _| port.node != node);
         self.forget_owed(|query| query.node() == Some(node));
     }
 

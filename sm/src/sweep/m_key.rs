@@ -12,9 +12,10 @@ use rsm_mad::wire::attr::{NodeType, PortInfo};
 use super::Query;
 use super::fault::Fault;
 use super::held_keys::Sight;
-use super::inventory::{Inventory, InventoryNode};
+use super::inventory::Inventory;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::m_keys::{Generations, KeyHolder, MKeyPolicy};
+use crate::model::{InventoryNode, MKeySign};
 
 /// Ports that a finding names; it counts the others.
 const SHOWN: usize = 5;
@@ -25,31 +26,7 @@ const MOVED: usize = 8;
 /// The keys of the port that was behind another that are tried before those of other ports.
 const LIKELY: usize = 3;
 
-/// The sign that a port holds another M_Key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sign {
-    /// It shows another key.
-    Shown,
-    /// It hides a key, and ignored a Set.
-    SetIgnored,
-    /// It reported a packet of this subnet manager as one with a wrong key (trap 256).
-    Reported,
-}
-
 impl Inventory {
-    /// The port that holds the M_Key for `key`: port 0 of a switch, otherwise the port itself.
-    fn key_holder(&self, key: PortKey) -> PortKey {
-        match self.node(key.node) {
-            Some(node) if node.is_switch() => PortKey::new(key.node, PortNum::ZERO),
-            _ => key,
-        }
-    }
-
-    /// Whether the device drops Sets to `key` for their M_Key.
-    pub fn is_locked(&self, key: PortKey) -> bool {
-        self.faults.locked(self.key_holder(key)).is_some()
-    }
-
     /// The port that holds the M_Key for `key`, with its GUID.
     fn holder_of(&self, key: PortKey) -> KeyHolder {
         let port = self.key_holder(key);
@@ -66,7 +43,7 @@ impl Inventory {
     }
 
     /// The M_Keys for a Set to `key`. Port 0 of a channel adapter stands for the port by which
-    /// [`Inventory::way_to`] leads.
+    /// [`Hardware::way_to`](crate::model::Hardware::way_to) leads.
     pub fn m_keys_to(&self, key: PortKey) -> MKeys {
         if self.has_one_key() {
             return self.m_keys.policy().one.into();
@@ -244,12 +221,12 @@ impl Inventory {
         // can recover (IBA 14.2.4.2).
         let has_expired = info.m_key_lease_period() != 0 && info.m_key_protect_bits() == 0;
         match self.m_keys.see(holder, info.m_key(), hides) {
-            Sight::Known => self.faults.unlock(key),
+            Sight::Known => self.unlock(key),
             Sight::Foreign if has_expired && !self.has_one_key() => {
                 self.m_keys.inherit(holder, info.m_key());
-                self.faults.unlock(key);
+                self.unlock(key);
             }
-            Sight::Foreign => self.faults.lock(key, Sign::Shown),
+            Sight::Foreign => self.lock(key, MKeySign::Shown),
             Sight::Hidden => {}
             Sight::TryNext => return true,
         }
@@ -331,8 +308,8 @@ impl Inventory {
         let holder = self.key_holder(key);
         let info = self.port(holder).and_then(|port| port.info.as_ref());
         let hides = info.is_some_and(|info| info.m_key() == 0 && info.m_key_protect_bits() != 0);
-        if hides && self.faults.locked(holder).is_none() {
-            self.faults.lock(holder, Sign::SetIgnored);
+        if hides && self.locked(holder).is_none() {
+            self.lock(holder, MKeySign::SetIgnored);
         }
     }
 
@@ -341,9 +318,9 @@ impl Inventory {
     /// are tried, and the one that it holds may have been changed meanwhile.
     pub fn key_refused(&mut self, key: PortKey) -> bool {
         let holder = self.key_holder(key);
-        let news = self.has_one_key() && self.faults.locked(holder).is_none();
+        let news = self.has_one_key() && self.locked(holder).is_none();
         if news {
-            self.faults.lock(holder, Sign::Reported);
+            self.lock(holder, MKeySign::Reported);
         }
         news
     }
@@ -371,7 +348,7 @@ impl Inventory {
         let news = keys.use_policy(policy, protection > 1, |port| self.holder_of(port));
         self.m_keys = keys;
         if news {
-            self.faults.unlock_all();
+            self.unlock_all();
         }
     }
 }
@@ -401,7 +378,7 @@ pub(super) fn findings(inventory: &Inventory, place: impl Fn(PortKey) -> String)
         let kind = FindingKind::MKeyMismatch;
         Finding::new(kind, subject, Severity::Error, text)
     };
-    let locked: Vec<(PortKey, Sign)> = inventory.faults.all_locked().collect();
+    let locked: Vec<(PortKey, MKeySign)> = inventory.all_locked().collect();
     let mut findings = Vec::new();
     if let [(only, sign)] = locked[..] {
         let text = format!("{} {}; {REMEDY}", place(only), describe(sign));
@@ -440,15 +417,15 @@ pub(super) fn findings(inventory: &Inventory, place: impl Fn(PortKey) -> String)
 const REMEDY: &str = "its LID, tables and links stay as they are; set sm.m_key to the key of the subnet manager before, or \
                       let the lease of the key run out, or reset the device";
 
-fn describe(sign: Sign) -> &'static str {
+fn describe(sign: MKeySign) -> &'static str {
     match sign {
-        Sign::Shown => {
+        MKeySign::Shown => {
             "shows an M_Key other than sm.m_key, and is sent no Set, as it would ignore it"
         }
-        Sign::SetIgnored => {
+        MKeySign::SetIgnored => {
             "hides an M_Key (protection level 1) other than sm.m_key, and ignores every Set"
         }
-        Sign::Reported => {
+        MKeySign::Reported => {
             "reports that this subnet manager uses a wrong M_Key (trap 256), and ignores what it sends"
         }
     }

@@ -33,7 +33,7 @@ mod held_keys;
 pub mod inventory;
 mod kind_answers;
 pub mod m_key;
-pub mod managed;
+mod managed;
 mod neighbours;
 mod outward;
 mod partition;
@@ -48,7 +48,6 @@ mod succession;
 mod suspicion;
 mod vport_guids;
 pub mod vports;
-pub mod writes;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -65,8 +64,7 @@ use rsm_mad::wire::header::{AttrId, Status};
 use self::astray::Moves;
 use self::duplicates::Contests;
 use self::fault::Faults;
-use self::inventory::{Inventory, InventoryPort};
-use self::managed::BlockKey;
+use self::inventory::Inventory;
 use self::outward::Outward;
 use self::port_states::Shown;
 use self::read_back::ReadBack;
@@ -74,7 +72,9 @@ use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
 pub use self::vports::VPortQuery;
 use crate::capabilities::DeviceType;
+use crate::model::managed::BlockKey;
 use crate::model::mft_image::MftBlock;
+use crate::model::{InventoryPort, MISSES_TOLERATED};
 
 /// The scope of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -269,11 +269,6 @@ pub enum AgentAnswer<'a> {
     Silence,
 }
 
-/// Sweeps, light or full, in which a node may leave all Gets unanswered before routes avoid it.
-///
-/// The repairs between them do not count: their number is no measure of time.
-pub const MISSES_TOLERATED: u8 = 3;
-
 /// A sweep under way.
 #[derive(Debug)]
 pub struct Sweep {
@@ -340,6 +335,7 @@ impl Sweep {
         match scope {
             SweepScope::Full { .. } => {
                 inventory.faults.clear();
+                inventory.unlock_all();
                 inventory.try_m_keys_again();
                 sweep.ask(Query::Node(None));
             }
@@ -601,6 +597,7 @@ impl Sweep {
         for &guid in &gone {
             inventory.remove(guid);
             inventory.faults.forget_node(guid);
+            inventory.unlock_node(guid);
             self.changed = true;
         }
         Sweep::owe_one_each(inventory);

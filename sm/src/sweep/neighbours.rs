@@ -5,8 +5,9 @@ use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
 use super::fault::Fault;
-use super::inventory::{Inventory, InventoryNode, InventoryPort};
+use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, duplicates};
+use crate::model::{InventoryNode, InventoryPort};
 
 impl Sweep {
     pub(super) fn on_node(

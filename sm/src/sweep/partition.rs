@@ -10,9 +10,10 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PKeyTable, PortInfo, PortState};
 
-use super::inventory::{Inventory, InventoryNode};
-use super::managed::{Origin, Source};
+use super::inventory::Inventory;
 use super::{Query, Sweep, reset};
+use crate::model::InventoryNode;
+use crate::model::managed::Origin;
 use crate::model::p_keys::{self, PKeyImage};
 
 impl Sweep {
@@ -103,7 +104,7 @@ impl Sweep {
             port.forget_tables();
         }
         inventory.note_managed(key);
-        let source = Source::of_sweep(inventory);
+        let source = inventory.source();
         for origin in [Origin::Hosts, Origin::Qos, Origin::RateLimits] {
             for block in source.blocks(key, origin) {
                 self.asked.remove(&Query::Managed(block));
@@ -166,8 +167,8 @@ mod tests {
     use rsm_mad::wire::header::Status;
 
     use super::super::AgentAnswer;
-    use super::super::inventory::InventoryPort;
     use super::*;
+    use crate::model::InventoryPort;
     use crate::sweep::SweepScope;
 
     const PORT: PortKey = PortKey::new(Guid(7), PortNum(1));

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 
-use super::inventory::{Inventory, InventoryNode};
+use super::inventory::Inventory;
+use crate::model::InventoryNode;
 
 /// Gives every node its shortest directed path from the local port, and a second one that enters it
 /// by another port if there is one. Returns the nodes without a path.
@@ -14,7 +15,7 @@ use super::inventory::{Inventory, InventoryNode};
 /// way. Ports are tried in their order, so that equal inventories have equal paths. If every switch
 /// keeps its first arrival, only nodes written since need a search.
 pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
-    let rewired = std::mem::take(&mut inventory.rewired);
+    let rewired = inventory.take_rewired();
     match follow(inventory, &rewired) {
         Ok(ways) => {
             let gone = lead(inventory, ways);
@@ -259,8 +260,8 @@ mod tests {
     use proptest::prelude::*;
     use rsm_mad::wire::attr::{NodeInfo, NodeType, PortInfo, PortState};
 
-    use super::super::inventory::InventoryPort;
     use super::*;
+    use crate::model::InventoryPort;
 
     const PORTS: u8 = 6;
 

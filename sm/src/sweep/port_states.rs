@@ -16,9 +16,10 @@ use rsm_mad::wire::attr::{
     CapabilityMask, CapabilityMask2, PortInfo, PortState, SwitchPortStateTable,
 };
 
-use super::inventory::{Inventory, InventoryNode};
+use super::inventory::Inventory;
 use super::{Query, Sweep};
-use crate::habits::{DeviceHabit, DeviceKind};
+use crate::model::InventoryNode;
+use crate::model::habits::{DeviceHabit, DeviceKind};
 
 /// How often PortInfo may contradict tables of a kind of switch before they are no longer read. A
 /// port can change between the two Gets.

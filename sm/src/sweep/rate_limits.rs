@@ -9,9 +9,9 @@ use rsm_ids::PortKey;
 use rsm_mad::wire::header::Status;
 
 use super::inventory::Inventory;
-use super::managed::{BlockKey, Origin, Source, is_rate_limit_planned};
 use super::{Query, Sweep};
-use crate::habits::DeviceKind;
+use crate::model::habits::DeviceKind;
+use crate::model::managed::{BlockKey, Origin};
 
 /// How many Sets of the limits of one virtual port a device may refuse with a status that may say
 /// that there is no such virtual port. Between two of them its limits were read: it was there.
@@ -56,7 +56,7 @@ impl Inventory {
 
     /// Whether the limits of this block are planned.
     pub(super) fn limits_rates(&self, key: BlockKey) -> bool {
-        is_rate_limit_planned(&Source::of_sweep(self), key)
+        self.source().limits_rates(key)
     }
 
     /// Records that a device has answered QoSConfigSL.
@@ -77,7 +77,7 @@ impl Sweep {
             return;
         }
         let audit = self.audits(port);
-        let source = Source::of_sweep(inventory);
+        let source = inventory.source();
         for key in source.blocks(port, Origin::RateLimits) {
             let record = inventory.port(port);
             let is_known = record.is_some_and(|record| record.managed.is_known(key.place));

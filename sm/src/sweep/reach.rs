@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 
-use super::inventory::{Inventory, InventoryPort};
-use super::writes::Mark;
+use super::inventory::Inventory;
 use crate::model::lft_image::LFT_BLOCK;
+use crate::model::{InventoryPort, Mark};
 
 /// More switches than any sensible path has; a longer one is a loop.
 const HOPS_MAX: usize = 64;

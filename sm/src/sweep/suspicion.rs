@@ -13,9 +13,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use rsm_ids::{Guid, PortKey, PortNum};
 
 use super::fault::Fault;
-use super::inventory::{Inventory, InventoryNode};
-use super::managed::BlockKey;
+use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
+use crate::model::InventoryNode;
+use crate::model::managed::BlockKey;
 
 /// Attempts in a row that a node leaves unanswered before it is a suspect: a single loss may be
 /// chance.

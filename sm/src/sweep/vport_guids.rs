@@ -18,7 +18,7 @@ use rsm_mad::wire::header::Status;
 use super::inventory::Inventory;
 use super::vports::{VPortQuery, vport_mut, vport_of};
 use super::{Query, Sweep};
-use crate::habits::{DeviceHabit, DeviceKind};
+use crate::model::habits::{DeviceHabit, DeviceKind};
 
 impl Inventory {
     /// Records that the GUID table of a virtual port may have changed: it is read again after

@@ -20,12 +20,12 @@ use rsm_mad::wire::attr::{
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
-use super::inventory::{Inventory, InventoryNode};
+use super::inventory::Inventory;
 use super::kind_answers::KindAnswers;
 use super::{Query, Sweep, SweepScope};
-use crate::habits::{DeviceHabit, DeviceKind};
-use crate::model::p_keys;
+use crate::model::habits::{DeviceHabit, DeviceKind};
 use crate::model::vports::{INDICES_MAX, PortVPorts, VNode, VPort};
+use crate::model::{InventoryNode, p_keys};
 
 /// A query about virtual ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -16,8 +16,9 @@ use super::world::*;
 use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::model::InventoryNode;
 use crate::publish::{MAX_CHANGES, View};
-use crate::sweep::inventory::{Inventory, InventoryNode};
+use crate::sweep::inventory::Inventory;
 
 /// A copy that events alone keep up to date.
 #[derive(PartialEq, Debug)]

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
+use super::{Hardware, InventoryNode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::{Inventory, InventoryNode};
 
 /// How many kinds of devices have habits: far more than a subnet has. Kinds beyond it get both
 /// requests each time.
@@ -285,10 +285,10 @@ impl DeviceHabits {
     }
 
     /// Findings about the habits of devices in the subnet, for the operator.
-    pub fn findings(&self, inventory: &Inventory) -> Vec<Finding> {
+    pub fn findings(&self, hardware: &Hardware) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (&kind, &bits) in &self.kinds {
-            let Some(devices) = DevicesOfKind::of(inventory, kind) else {
+            let Some(devices) = DevicesOfKind::of(hardware, kind) else {
                 continue;
             };
             for info in HABITS.iter().filter(|info| bits & info.habit.bit() != 0) {
@@ -309,13 +309,13 @@ pub struct DevicesOfKind {
 
 impl DevicesOfKind {
     /// Those of `kind`; `None` where there are none.
-    pub fn of(inventory: &Inventory, kind: DeviceKind) -> Option<DevicesOfKind> {
-        let mut nodes = inventory.nodes().filter(|(_, node)| kind.is_of(&node.info));
+    pub fn of(hardware: &Hardware, kind: DeviceKind) -> Option<DevicesOfKind> {
+        let mut nodes = hardware.nodes().filter(|(_, node)| kind.is_of(&node.info));
         let (first, _): (Guid, &InventoryNode) = nodes.next()?;
         Some(DevicesOfKind {
             kind,
             first,
-            name: inventory.name(first),
+            name: hardware.name(first),
             count: 1 + nodes.count(),
         })
     }
@@ -418,6 +418,6 @@ mod tests {
     fn habits_of_absent_devices_are_no_finding() {
         let mut habits = DeviceHabits::default();
         habits.learn(KIND, DeviceHabit::RefusesExtendedSpeeds);
-        assert!(habits.findings(&Inventory::default()).is_empty());
+        assert!(habits.findings(&Hardware::default()).is_empty());
     }
 }

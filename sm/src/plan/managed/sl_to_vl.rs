@@ -1,56 +1,32 @@
 //! SLtoVLMappingTable, with the operator's VL of each SL: of channel adapters, routers and enhanced
 //! ports 0, and from every input of a switch to every output whose link is up. Where the engine
-//! needs tables of its own, those of switches are in [`crate::sweep::sl2vl`].
+//! needs tables of its own, those of switches follow the lanes of the routes.
 
 use std::collections::BTreeSet;
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, PortInfo, SlToVlMapping};
 
-use super::super::inventory::{InventoryNode, InventorySwitch};
-use super::{Managed, Origin, Source};
-use crate::habits::DeviceHabit;
+use super::{Planned, Source};
+use crate::model::habits::DeviceHabit;
+use crate::model::managed::sl_to_vl::{ALL_INPUTS, END_PORT};
+use crate::model::{InventoryNode, InventorySwitch};
 use crate::qos::PortTables;
 
-/// The block that stands for all inputs of a switch.
-const ALL_INPUTS: u16 = 0x100;
-
-/// The only block of a port that is not one of a switch.
-const END_PORT: u16 = 0x200;
-
-/// SLtoVLMappingTable (IBA 14.2.5.8). A port is the output; a block is the input, or all of them.
-pub(super) const SL_TO_VL: Managed = Managed {
-    attribute: SlToVlMapping::ID,
-    reason: "VLs of SLs differ",
-    origin: Origin::Qos,
-    modifier: |key, block| match block {
-        END_PORT => 0,
-        ALL_INPUTS => SlToVlMapping::modifier_all_inputs(key.port),
-        input => SlToVlMapping::modifier(PortNum(input as u8), key.port),
-    },
-    is_readable: |block| block != ALL_INPUTS,
-    habit: |block| {
-        Some(match block {
-            ALL_INPUTS => DeviceHabit::RefusesOptimizedSlToVl,
-            _ => DeviceHabit::RefusesSlToVl,
-        })
-    },
+/// The blocks with the operator's VLs.
+pub(super) static SL_TO_VL: Planned = Planned {
     blocks: |source, key, _| blocks(source, key).unwrap_or_default(),
     content: |source, key, _, _| {
         let mut mapping = SlToVlMapping::default();
-        let tables = PortTables::of(source.qos?, source.inventory, key)?;
+        let tables = PortTables::of(source.qos?, source.hardware, key)?;
         mapping.set_vls(tables.row());
         Some(*mapping.as_data())
-    },
-    agrees: |_, held, wanted| {
-        let [held, wanted] = [held, wanted].map(|data| SlToVlMapping::from_data(data).vls());
-        held == wanted
     },
 };
 
 fn blocks(source: &Source<'_>, key: PortKey) -> Option<BTreeSet<u16>> {
-    PortTables::of(source.qos?, source.inventory, key)?;
-    let node = source.inventory.node(key.node)?;
+    PortTables::of(source.qos?, source.hardware, key)?;
+    let node = source.hardware.node(key.node)?;
     let Some(switch) = &node.switch else {
         return maps(node.port(key.port)?.info.as_ref()?).then(|| BTreeSet::from([END_PORT]));
     };
@@ -68,7 +44,7 @@ fn blocks(source: &Source<'_>, key: PortKey) -> Option<BTreeSet<u16>> {
 /// The outputs of a switch to which packets go from the port `key`, as blocks of this attribute:
 /// until that port answers, they are not planned.
 pub(super) fn from_input(source: &Source<'_>, key: PortKey) -> Vec<(PortKey, u16)> {
-    let node = source.inventory.node(key.node);
+    let node = source.hardware.node(key.node);
     let Some(node) = node.filter(|node| node.is_switch() && key.port != PortNum::ZERO) else {
         return Vec::new();
     };
@@ -93,7 +69,7 @@ fn maps(info: &PortInfo) -> bool {
 fn takes_all_inputs(source: &Source<'_>, key: PortKey, switch: &InventorySwitch) -> bool {
     source.qos.is_some_and(|qos| qos.optimized)
         && switch.info.optimized_sl_to_vl_mapping_programming() != 0
-        && !(source.inventory).has_habit(key, DeviceHabit::RefusesOptimizedSlToVl)
+        && !(source.hardware).has_habit(key, DeviceHabit::RefusesOptimizedSlToVl)
 }
 
 /// The inputs from which packets go to an output: the switch's own port 0, and each other port

@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use rsm_ids::Guid;
 
+use crate::model::Mark;
 use crate::model::mft_image::HeldMasks;
 use crate::plan::HeldTable;
 use crate::sweep::inventory::Inventory;
-use crate::sweep::writes::Mark;
 
 /// The forwarding tables of all switches, kept from job to job: a job costs only the switches
 /// written since the last one.
 #[derive(Default)]
-pub(super) struct Hardware {
+pub(super) struct HeldTables {
     /// In the order of their GUIDs. A job under way shares it.
     held: Arc<Vec<HeldTable>>,
     mark: Mark,
     suspects: BTreeSet<Guid>,
 }
 
-impl Hardware {
+impl HeldTables {
     /// As `inventory` has them now.
     pub(super) fn of(&mut self, inventory: &Inventory) -> Arc<Vec<HeldTable>> {
         let mut changed: BTreeSet<Guid> = inventory.written_since(self.mark).collect();
@@ -52,7 +52,7 @@ impl Hardware {
     }
 }
 
-/// The multicast tables of all switches, kept as [`Hardware`] is.
+/// The multicast tables of all switches, kept as [`HeldTables`] is.
 #[derive(Default)]
 pub(super) struct HeldMulticast {
     held: Arc<HeldMasks>,

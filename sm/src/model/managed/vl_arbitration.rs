@@ -1,19 +1,17 @@
-//! VLArbitrationTable, with the operator's weights of VLs: of every port whose link is up, and of
-//! enhanced ports 0.
+//! VLArbitrationTable, with the operator's weights of VLs.
 
-use rsm_ids::{PortKey, PortNum};
+use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{Attribute, VlArbitration};
 
-use super::{Managed, Origin, Source};
-use crate::habits::DeviceHabit;
-use crate::qos::PortTables;
+use super::{Managed, Origin};
+use crate::model::habits::DeviceHabit;
 
 /// The bit of blocks of a switch's port, whose number is in the modifier.
-const OF_SWITCH: u16 = 0x100;
+pub const OF_SWITCH: u16 = 0x100;
 
 /// VLArbitrationTable (IBA 14.2.5.9). Blocks have the numbers of the specification, 1 to 4, on
 /// switches with [`OF_SWITCH`].
-pub(super) const VL_ARBITRATION: Managed = Managed {
+pub(super) static VL_ARBITRATION: Managed = Managed {
     attribute: VlArbitration::ID,
     reason: "weights of VLs differ",
     origin: Origin::Qos,
@@ -24,18 +22,6 @@ pub(super) const VL_ARBITRATION: Managed = Managed {
     },
     is_readable: |_| true,
     habit: |_| Some(DeviceHabit::RefusesVlArbitration),
-    blocks: |source, key, _| {
-        let node = source.inventory.node(key.node);
-        let of_switch = node.is_some_and(|node| node.is_switch());
-        let bit = if of_switch { OF_SWITCH } else { 0 };
-        let tables = tables(source, key);
-        let blocks = tables.iter().flat_map(PortTables::blocks);
-        blocks.map(|block| block as u16 | bit).collect()
-    },
-    content: |source, key, _, block| {
-        let block = VlArbitration::modifier_block(u32::from(block & !OF_SWITCH) << 16)?;
-        Some(*tables(source, key)?.block(block).as_data())
-    },
     agrees: |_, held, wanted| {
         let [held, wanted] = [held, wanted].map(|data| VlArbitration::from_data(data).entries());
         let mut pairs = held.iter().zip(wanted);
@@ -43,19 +29,9 @@ pub(super) const VL_ARBITRATION: Managed = Managed {
     },
 };
 
-/// The tables of a port; `None` where it has none: quality of service is off, its link is down, or
-/// it is a base port 0, which sends no data packets.
-fn tables<'a>(source: &Source<'a>, key: PortKey) -> Option<PortTables<'a>> {
-    let switch = source.inventory.node(key.node)?.switch.as_ref();
-    let is_base = switch.is_some_and(|switch| !switch.info.enhanced_port0());
-    if key.port == PortNum::ZERO && is_base {
-        return None;
-    }
-    PortTables::of(source.qos?, source.inventory, key)
-}
-
 #[cfg(test)]
 mod tests {
+    use rsm_ids::PortKey;
     use rsm_mad::wire::attr::VlArbitrationBlock;
 
     use super::*;

@@ -1,45 +1,24 @@
 //! ExtendedPortInfo: whether links may train to FDR10, whether aggregation nodes may work, and on
 //! which service levels adapters are told that packets may arrive out of order. The sweep reads it
-//! from ports that these concern ([`crate::sweep::extended_port`]), so that no block is planned for
-//! others.
+//! from ports that these concern, so that no block is planned for others.
 
 use std::collections::BTreeSet;
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo, MlnxLinkSpeed};
 
-use super::{Managed, Origin, Source};
-use crate::habits::DeviceHabit;
-use crate::sweep::extended_port::takes_out_of_order;
-use crate::sweep::inventory::InventoryPort;
+use super::{Planned, Source};
+use crate::model::InventoryPort;
+use crate::model::managed::ManagedAttribute;
 
-/// ExtendedPortInfo (0xFF90). A port has one block.
-pub(super) const EXTENDED_PORT: Managed = Managed {
-    attribute: ExtendedPortInfo::ID,
-    reason: "FDR10, the aggregation node, or the service levels of packets out of order, differ",
-    origin: Origin::Extended,
-    modifier: |key, _| ExtendedPortInfo::modifier(key.port),
-    is_readable: |_| true,
-    habit: |_| Some(DeviceHabit::RefusesExtendedPortSets),
+/// The block of a port whose features are to change.
+pub(super) static EXTENDED_PORT: Planned = Planned {
     blocks: |source, key, port| match wanted(source, key, port) {
         Some(_) => BTreeSet::from([0]),
         None => BTreeSet::new(),
     },
     content: |source, key, port, _| Some(*wanted(source, key, port)?.as_data()),
-    agrees: |_, held, wanted| {
-        let [held, wanted] = [held, wanted].map(ExtendedPortInfo::from_data);
-        are_alike(held, wanted)
-    },
 };
-
-/// Whether the fields that are set are alike.
-fn are_alike(a: &ExtendedPortInfo, b: &ExtendedPortInfo) -> bool {
-    let set = |info: &ExtendedPortInfo| {
-        let speeds = info.link_speed_enabled();
-        (speeds, info.sharp_an_enabled(), info.ooo_sl_mask())
-    };
-    set(a) == set(b)
-}
 
 /// The content to set; `None` where the port holds it, or nothing is wanted of it.
 fn wanted(source: &Source<'_>, key: PortKey, port: &InventoryPort) -> Option<ExtendedPortInfo> {
@@ -54,19 +33,20 @@ fn wanted(source: &Source<'_>, key: PortKey, port: &InventoryPort) -> Option<Ext
         info.set_sharp_an_enabled(enables);
     }
     match source.out_of_order_sls {
-        Some(sls) if takes_out_of_order(source.inventory, key) => {
+        Some(sls) if source.hardware.takes_out_of_order(key) => {
             info.set_ooo_sl_mask(sls);
         }
         Some(_) => {}
         // Adaptive routing was turned off: what this manager has told adapters is taken back.
         None => {
             let mut touched = port.managed.touched();
-            if touched.any(|place| place.managed().attribute == ExtendedPortInfo::ID) {
+            if touched.any(|place| place.attribute == ManagedAttribute::ExtendedPort) {
                 info.set_ooo_sl_mask(0);
             }
         }
     }
-    (!are_alike(&info, &held)).then_some(info)
+    let agrees = ManagedAttribute::ExtendedPort.agrees(0, info.as_data(), held.as_data());
+    (!agrees).then_some(info)
 }
 
 /// Enables or disables FDR10 in `info`, where the port has it and `held` is otherwise.

@@ -1,0 +1,512 @@
+//! The state of the hardware as last reported.
+//!
+//! Sweeps write answers into it, pushes write acknowledged Sets; everything downstream (the model of
+//! the subnet, the plan, the comparison) only reads it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
+use rsm_mad::ids::DirectedPath;
+use rsm_mad::wire::attr::{ArInfo, Capability, NodeInfo, NodeType, SmInfo, SwitchInfo};
+
+use super::NodeNames;
+use super::habits::{DeviceHabit, DeviceHabits, DeviceKind};
+use super::managed::BlockKey;
+use super::nodes::{InventoryNode, InventoryPort, InventorySwitch};
+use super::writes::{Mark, Writes};
+use crate::capabilities::DeviceCapabilities;
+
+/// The sign that a port holds another M_Key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MKeySign {
+    /// It shows another key.
+    Shown,
+    /// It hides a key, and ignored a Set.
+    SetIgnored,
+    /// It reported a packet of this subnet manager as one with a wrong key (trap 256).
+    Reported,
+}
+
+/// The nodes, ports and tables of the subnet as last seen, and what is known of their kinds.
+#[derive(Clone, Debug, Default)]
+pub struct Hardware {
+    nodes: BTreeMap<Guid, InventoryNode>,
+    /// The nodes that are switches.
+    switches: BTreeSet<Guid>,
+    /// The switches that route adaptively, as far as ARInfo was read.
+    adaptive: BTreeSet<Guid>,
+    writes: Writes,
+    /// The subnet manager's own port, once the local node has answered.
+    pub local: Option<PortKey>,
+    /// Number of the last sweep that started; stamps the nodes that it meets.
+    pub epoch: u32,
+    /// End ports by their GUIDs; port 0 stands for all ports of a switch.
+    port_guids: BTreeMap<Guid, PortKey>,
+    /// Writes to images of managed attributes, by node.
+    managed_writes: Writes,
+    /// The operator's names of nodes, by [`Hardware::use_names`].
+    names: Arc<NodeNames>,
+    /// Deviations of device kinds from the specification.
+    pub habits: DeviceHabits,
+    /// Capabilities of device types, by GeneralInfo.
+    pub capabilities: Arc<DeviceCapabilities>,
+    /// Nodes that were written, met or dropped since [`Hardware::take_touched`].
+    touched: BTreeSet<Guid>,
+    /// Nodes that were written, met or dropped since [`Hardware::take_rewired`].
+    rewired: BTreeSet<Guid>,
+    /// The ports with a subnet manager, and its SMInfo.
+    managers: BTreeMap<PortKey, SmInfo>,
+    /// End ports that hold another M_Key.
+    locked: BTreeMap<PortKey, MKeySign>,
+    /// Nodes that held another M_Key at the last [`Hardware::take_touched`].
+    locked_before: BTreeSet<Guid>,
+}
+
+impl Hardware {
+    /// The node with this GUID.
+    pub fn node(&self, guid: Guid) -> Option<&InventoryNode> {
+        self.nodes.get(&guid)
+    }
+
+    /// The node with this GUID, to write into. Marks it as touched.
+    pub fn node_mut(&mut self, guid: Guid) -> Option<&mut InventoryNode> {
+        let node = self.nodes.get_mut(&guid)?;
+        self.touched.insert(guid);
+        self.rewired.insert(guid);
+        if node.is_switch() {
+            self.writes.note(guid);
+        }
+        Some(node)
+    }
+
+    /// The operator's name of a node, or else its NodeDescription, or its GUID.
+    pub fn name(&self, guid: Guid) -> String {
+        match (self.names.get(guid), self.node(guid)) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(node)) => node.described(),
+            (None, None) => guid.to_string(),
+        }
+    }
+
+    /// The operator's name of a node, if there is one.
+    pub fn given_name(&self, guid: Guid) -> Option<&str> {
+        self.names.get(guid)
+    }
+
+    /// Takes the operator's names, and marks the nodes with another name as touched.
+    pub fn use_names(&mut self, names: &Arc<NodeNames>) {
+        if Arc::ptr_eq(&self.names, names) {
+            return;
+        }
+        let differing = self.names.differing(names);
+        let known = differing.filter(|guid| self.nodes.contains_key(guid));
+        self.touched.extend(known);
+        self.names = Arc::clone(names);
+    }
+
+    /// The port, if its node is known and has it.
+    pub fn port(&self, key: PortKey) -> Option<&InventoryPort> {
+        self.nodes.get(&key.node)?.ports.get(key.port.index())
+    }
+
+    /// The port, to write into. Marks its node as touched.
+    pub fn port_mut(&mut self, key: PortKey) -> Option<&mut InventoryPort> {
+        self.node_mut(key.node)?.ports.get_mut(key.port.index())
+    }
+
+    /// The end port with this GUID; port 0 of a switch.
+    pub fn port_with_guid(&self, guid: Guid) -> Option<PortKey> {
+        self.port_guids.get(&guid).copied()
+    }
+
+    /// Records the port GUID that a node answered with by the port `here`.
+    pub fn note_port_guid(&mut self, here: PortKey, info: &NodeInfo) {
+        let end = match info.node_type() {
+            NodeType::Switch => PortKey::new(here.node, PortNum::ZERO),
+            _ => here,
+        };
+        let before = self.port(end).map(|port| port.guid);
+        self.port_guids.insert(info.port_guid(), end);
+        if let Some(before) = before.filter(|&before| before != info.port_guid()) {
+            self.forget_port_guid(before, end);
+        }
+    }
+
+    fn forget_port_guid(&mut self, guid: Guid, end: PortKey) {
+        if self.port_with_guid(guid) == Some(end) {
+            self.port_guids.remove(&guid);
+        }
+    }
+
+    /// All nodes in the order of their GUIDs.
+    pub fn nodes(&self) -> impl Iterator<Item = (Guid, &InventoryNode)> {
+        self.nodes.iter().map(|(&guid, node)| (guid, node))
+    }
+
+    /// Records the paths to a node. Marks it as touched if its distance changes.
+    pub fn lead_to(&mut self, guid: Guid, path: DirectedPath, second: Option<DirectedPath>) {
+        if let Some(node) = self.nodes.get_mut(&guid) {
+            if node.path.len() != path.len() {
+                self.touched.insert(guid);
+            }
+            (node.path, node.alternate) = (path, second);
+        }
+    }
+
+    /// Records that a node was met, or answered, in the sweep under way.
+    pub fn met(&mut self, guid: Guid) {
+        if let Some(node) = self.nodes.get_mut(&guid) {
+            node.epoch = self.epoch;
+        }
+    }
+
+    /// The nodes that were written, met or dropped since the last call: a model from then may be
+    /// wrong about them.
+    pub fn take_touched(&mut self) -> BTreeSet<Guid> {
+        let locked: BTreeSet<Guid> = self.locked.keys().map(|port| port.node).collect();
+        let relocked = locked.symmetric_difference(&self.locked_before);
+        self.touched.extend(relocked);
+        self.locked_before = locked;
+        std::mem::take(&mut self.touched)
+    }
+
+    /// All switches in the order of their GUIDs.
+    pub fn switches(&self) -> impl Iterator<Item = (Guid, &InventoryNode, &InventorySwitch)> {
+        let nodes = (self.switches.iter()).filter_map(|&guid| Some((guid, self.node(guid)?)));
+        nodes.filter_map(|(guid, node)| Some((guid, node, node.switch.as_deref()?)))
+    }
+
+    /// The present moment, for [`Hardware::written_since`].
+    pub fn mark(&self) -> Mark {
+        self.writes.mark()
+    }
+
+    /// The switches that were written (tables or other parts), met or dropped after `mark`.
+    pub fn written_since(&self, mark: Mark) -> impl Iterator<Item = Guid> + '_ {
+        self.writes.since(mark)
+    }
+
+    /// Records that what is known of the managed attributes of a port changed.
+    pub fn note_managed(&mut self, key: PortKey) {
+        self.managed_writes.note(key.node);
+    }
+
+    /// The present moment, for [`Hardware::managed_since`].
+    pub fn managed_mark(&self) -> Mark {
+        self.managed_writes.mark()
+    }
+
+    /// The nodes with ports noted by [`Hardware::note_managed`] after `mark`.
+    pub fn managed_since(&self, mark: Mark) -> impl Iterator<Item = Guid> + '_ {
+        self.managed_writes.since(mark)
+    }
+
+    /// Switches that route adaptively by their last ARInfo, read or set.
+    pub fn adaptive(&self) -> impl Iterator<Item = Guid> + '_ {
+        self.adaptive.iter().copied()
+    }
+
+    /// Records the ARInfo of a switch; `None`: it has none.
+    pub fn put_ar_info(&mut self, guid: Guid, info: Option<ArInfo>) {
+        let Some(switch) = self.switch_mut(guid) else {
+            return;
+        };
+        switch.ar_info = info;
+        if info.is_some_and(|info| info.uses_groups()) {
+            self.adaptive.insert(guid);
+        } else {
+            self.adaptive.remove(&guid);
+        }
+    }
+
+    /// The switch record, to write tables into. That does not mark the switch as touched: tables
+    /// come by the thousand, and no model has them. [`Hardware::put_switch_info`] writes
+    /// SwitchInfo.
+    pub fn switch_mut(&mut self, guid: Guid) -> Option<&mut InventorySwitch> {
+        let (switch, _) = self.switch_with_ports_mut(guid)?;
+        Some(switch)
+    }
+
+    /// As [`Hardware::switch_mut`], with the ports of the switch.
+    pub fn switch_with_ports_mut(
+        &mut self,
+        guid: Guid,
+    ) -> Option<(&mut InventorySwitch, &[InventoryPort])> {
+        let node = self.nodes.get_mut(&guid)?;
+        let switch = node.switch.as_mut()?;
+        self.writes.note(guid);
+        Some((switch, &node.ports))
+    }
+
+    /// Records the SwitchInfo of a node that is known to be a switch.
+    pub fn put_switch_info(&mut self, guid: Guid, info: &SwitchInfo) {
+        let node = self.nodes.get_mut(&guid);
+        if let Some(switch) = node.and_then(|node| node.switch.as_mut())
+            && switch.info != *info
+        {
+            switch.info = *info;
+            self.touched.insert(guid);
+            self.writes.note(guid);
+        }
+    }
+
+    /// The records of all switches, to write into; SwitchInfo excepted.
+    pub fn switches_mut(&mut self) -> impl Iterator<Item = &mut InventorySwitch> {
+        for &guid in &self.switches {
+            self.writes.note(guid);
+        }
+        let nodes = self.nodes.values_mut();
+        nodes.filter_map(|node| node.switch.as_deref_mut())
+    }
+
+    /// Forgets on which switches this manager has decided whether their tables count, as the master.
+    /// That is no change of a switch.
+    pub fn forget_taken_over(&mut self) {
+        let nodes = self.nodes.values_mut();
+        for switch in nodes.filter_map(|node| node.switch.as_deref_mut()) {
+            switch.taken_over = false;
+        }
+    }
+
+    /// The ports with a subnet manager that answered, in their order, including the own one.
+    pub fn managers(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.managers.keys().copied()
+    }
+
+    /// The SMInfo of the subnet manager behind a port, if one answered.
+    pub fn manager(&self, key: PortKey) -> Option<SmInfo> {
+        self.managers.get(&key).copied()
+    }
+
+    /// Records the SMInfo of the subnet manager behind a port; `None`: there is none any more.
+    ///
+    /// A manager hides its SM_Key (0) from a question without the M_Key of its port (IBA 14.2.4.2),
+    /// as while keys are rotated: one that has shown a key keeps it.
+    pub fn put_manager(&mut self, key: PortKey, info: Option<SmInfo>) {
+        let Some(mut info) = info.filter(|_| self.port(key).is_some()) else {
+            self.managers.remove(&key);
+            return;
+        };
+        let known = self
+            .manager(key)
+            .filter(|known| known.guid() == info.guid());
+        if let (0, Some(known)) = (info.sm_key(), known) {
+            info.set_sm_key(known.sm_key());
+        }
+        self.managers.insert(key, info);
+    }
+
+    /// Whether capabilities were learned, and are to be saved, since the last call.
+    pub fn take_new_capabilities(&mut self) -> bool {
+        Arc::make_mut(&mut self.capabilities).take_news()
+    }
+
+    /// How many nodes are known.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether no node is known yet.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Adds a node that was met for the first time.
+    pub fn insert(&mut self, guid: Guid, node: InventoryNode) {
+        self.touched.insert(guid);
+        self.rewired.insert(guid);
+        if node.is_switch() {
+            self.switches.insert(guid);
+            self.writes.note(guid);
+        }
+        self.nodes.insert(guid, node);
+    }
+
+    /// Whether SMPs leave by this port: it is a switch's, or the subnet manager's own.
+    pub fn passes_on(&self, key: PortKey) -> bool {
+        self.local == Some(key) || self.node(key.node).is_some_and(InventoryNode::is_switch)
+    }
+
+    /// Whether Gets and Sets of a port's PortInfo have the bit for extended speeds (IBA 14.2.5.6):
+    /// yes, unless its kind of device refuses it.
+    pub fn asks_extended_speeds(&self, key: PortKey) -> bool {
+        self.node(key.node).is_none_or(|node| {
+            let kind = DeviceKind::of(&node.info, key.port);
+            !self.habits.has(kind, DeviceHabit::RefusesExtendedSpeeds)
+        })
+    }
+
+    /// The directed path to a port's agent, and a second one if there is one.
+    ///
+    /// A channel adapter has an agent behind each port, reached through the cable at that port; all
+    /// ports of a switch share one agent. Port 0 of a channel adapter stands for any cabled port:
+    /// the path that was found for the node may be of a cable that was moved in this sweep.
+    pub fn way_to(&self, key: PortKey) -> Option<(DirectedPath, Option<DirectedPath>)> {
+        let node = self.node(key.node)?;
+        let is_local = match self.local {
+            Some(local) if key.port == PortNum::ZERO => local.node == key.node,
+            local => local == Some(key),
+        };
+        let over = |peer: PortKey| Some((self.node(peer.node)?, peer.port));
+        let through = if node.is_switch() || is_local {
+            None
+        } else if key.port == PortNum::ZERO {
+            let cables = node.external_ports().filter_map(|(_, port)| port.peer);
+            let is_off_path = |&(neighbour, exit): &(&InventoryNode, PortNum)| {
+                neighbour.path.child(exit).ok() != Some(node.path)
+            };
+            cables.filter_map(over).min_by_key(is_off_path)
+        } else {
+            node.port(key.port)?.peer.and_then(over)
+        };
+        match through {
+            None => Some((node.path, node.alternate)),
+            Some((neighbour, exit)) => {
+                let alternate = neighbour.alternate.and_then(|way| way.child(exit).ok());
+                Some((neighbour.path.child(exit).ok()?, alternate))
+            }
+        }
+    }
+
+    /// The end port that holds `lid`: port 0 of a switch, any port of another node.
+    pub fn by_lid(&self, lid: Lid) -> Option<PortKey> {
+        self.nodes().find_map(|(guid, node)| {
+            let numbers = if node.is_switch() {
+                0..1
+            } else {
+                1..node.ports.len()
+            };
+            numbers
+                .map(|number| (number, &node.ports[number]))
+                .find_map(|(number, port)| {
+                    let info = port.info.as_ref()?;
+                    let base = info.lid();
+                    let held = base.is_unicast()
+                        && (base.0..base.0.saturating_add(info.lmc().lids())).contains(&lid.0);
+                    held.then(|| PortKey::new(guid, PortNum(number as u8)))
+                })
+        })
+    }
+
+    /// Removes a node and the cables to it.
+    pub fn remove(&mut self, guid: Guid) -> Option<InventoryNode> {
+        let node = self.nodes.remove(&guid)?;
+        self.touched.insert(guid);
+        self.rewired.insert(guid);
+        self.adaptive.remove(&guid);
+        if self.switches.remove(&guid) {
+            self.writes.note(guid);
+        }
+        self.managers.retain(|port, _| port.node != guid);
+        for (number, port) in (0..=u8::MAX).map(PortNum).zip(&node.ports) {
+            self.forget_port_guid(port.guid, PortKey::new(guid, number));
+        }
+        for peer in node.ports.iter().filter_map(|port| port.peer) {
+            if let Some(port) = self.port_mut(peer)
+                && port.peer.is_some_and(|back| back.node == guid)
+            {
+                port.peer = None;
+            }
+        }
+        Some(node)
+    }
+
+    /// Records that no cable is at `key`, nor at the other end, if one was known. Returns that end.
+    pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
+        let port = self.port_mut(key)?;
+        let peer = port.peer.take()?;
+        port.peer_before = Some(peer);
+        if let Some(port) = self.port_mut(peer)
+            && port.peer == Some(key)
+        {
+            (port.peer, port.peer_before) = (None, Some(key));
+        }
+        Some(peer)
+    }
+
+    /// The nodes that were written, met or dropped since the last call, for a search for paths.
+    pub fn take_rewired(&mut self) -> BTreeSet<Guid> {
+        std::mem::take(&mut self.rewired)
+    }
+
+    /// The port that holds the M_Key for `key`: port 0 of a switch, otherwise the port itself.
+    pub fn key_holder(&self, key: PortKey) -> PortKey {
+        match self.node(key.node) {
+            Some(node) if node.is_switch() => PortKey::new(key.node, PortNum::ZERO),
+            _ => key,
+        }
+    }
+
+    /// Whether the device drops Sets to `key` for their M_Key.
+    pub fn is_locked(&self, key: PortKey) -> bool {
+        self.locked(self.key_holder(key)).is_some()
+    }
+
+    /// Records that the end port `port` holds another M_Key.
+    pub fn lock(&mut self, port: PortKey, sign: MKeySign) {
+        self.locked.insert(port, sign);
+    }
+
+    /// Records that the end port `port` holds no other M_Key.
+    pub fn unlock(&mut self, port: PortKey) {
+        self.locked.remove(&port);
+    }
+
+    /// Records that the end ports of a node hold no other M_Key.
+    pub fn unlock_node(&mut self, node: Guid) {
+        self.locked.retain(|port, _| port.node != node);
+    }
+
+    /// Records that no end port holds another M_Key.
+    pub fn unlock_all(&mut self) {
+        self.locked.clear();
+    }
+
+    /// The sign that the end port `port` holds another M_Key, if it does.
+    pub fn locked(&self, port: PortKey) -> Option<MKeySign> {
+        self.locked.get(&port).copied()
+    }
+
+    /// How many end ports hold another M_Key.
+    pub fn count_locked(&self) -> usize {
+        self.locked.len()
+    }
+
+    /// The end ports that hold another M_Key, each with the sign.
+    pub fn all_locked(&self) -> impl Iterator<Item = (PortKey, MKeySign)> + '_ {
+        self.locked.iter().map(|(&port, &sign)| (port, sign))
+    }
+
+    /// Whether the kind of device that has this port has a habit.
+    pub fn has_habit(&self, key: PortKey, habit: DeviceHabit) -> bool {
+        self.node(key.node).is_some_and(|node| {
+            let kind = DeviceKind::of(&node.info, key.port);
+            self.habits.has(kind, habit)
+        })
+    }
+
+    /// Learns that the kind of device that has the block's port does not take the block, if that
+    /// has a habit. Returns whether it has.
+    pub fn learn_refused_block(&mut self, key: BlockKey) -> bool {
+        let Some(habit) = key.place.habit() else {
+            return false;
+        };
+        if let Some(node) = self.node(key.port.node) {
+            let kind = DeviceKind::of(&node.info, key.port.port);
+            self.habits.learn(kind, habit);
+        }
+        self.note_managed(key.port);
+        true
+    }
+
+    /// Whether an adapter's port can be told on which service levels packets may arrive out of order.
+    pub fn takes_out_of_order(&self, key: PortKey) -> bool {
+        self.node(key.node).is_some_and(|node| {
+            let has = |capability| self.capabilities.has(&node.info, capability);
+            node.kind() == NodeType::Ca
+                && self.capabilities.has_extended_port_info(&node.info)
+                && (has(Capability::OutOfOrder) || has(Capability::OutOfOrderV2))
+        })
+    }
+}

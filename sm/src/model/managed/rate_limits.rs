@@ -1,0 +1,65 @@
+//! QoSConfigSL, with the limits of rates by service level, of ports of adapters and of their virtual
+//! ports. The shares of bandwidth beside them stay.
+
+use rsm_mad::wire::attr::{Attribute, QosConfigSl};
+
+use super::{Managed, Origin};
+use crate::model::habits::DeviceHabit;
+
+/// QoSConfigSL (0xFF82). Block 0 is of the port, block 1 + i of the virtual port at index i.
+pub(super) static RATE_LIMITS: Managed = Managed {
+    attribute: QosConfigSl::ID,
+    reason: "limits of rates differ",
+    origin: Origin::RateLimits,
+    modifier: |key, block| match vport(block) {
+        None => QosConfigSl::modifier(key.port),
+        Some(index) => QosConfigSl::vport_modifier(index),
+    },
+    is_readable: |_| true,
+    habit: |block| {
+        Some(match vport(block) {
+            None => DeviceHabit::RefusesRateLimits,
+            Some(_) => DeviceHabit::RefusesVPortRateLimits,
+        })
+    },
+    agrees: |_, held, wanted| {
+        let [held, wanted] = [held, wanted].map(|data| QosConfigSl::from_data(data).rate_limits());
+        held == wanted
+    },
+};
+
+/// The block of a port, or of the virtual port at an index.
+pub fn block(vport: Option<u16>) -> u16 {
+    vport.map_or(0, |index| index.saturating_add(1))
+}
+
+/// The index of the virtual port that a block is of.
+pub fn vport(block: u16) -> Option<u16> {
+    block.checked_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::{Guid, PortKey, PortNum};
+
+    use super::*;
+
+    #[test]
+    fn modifiers_name_the_port_or_the_virtual_port() {
+        let key = PortKey::new(Guid(1), PortNum(2));
+        assert_eq!((RATE_LIMITS.modifier)(key, block(None)), 2);
+        assert_eq!((RATE_LIMITS.modifier)(key, block(Some(0))), 0x8000_0000);
+        assert_eq!((RATE_LIMITS.modifier)(key, block(Some(17))), 0x8000_0011);
+    }
+
+    #[test]
+    fn shares_of_bandwidth_do_not_count() {
+        let mut held = QosConfigSl::default();
+        held.set_rate_limit(3, 500).set_bandwidth_share(3, 9);
+        let mut wanted = QosConfigSl::default();
+        wanted.set_rate_limit(3, 500);
+        assert!((RATE_LIMITS.agrees)(0, held.as_data(), wanted.as_data()));
+        wanted.set_rate_limit(4, 1);
+        assert!(!(RATE_LIMITS.agrees)(0, held.as_data(), wanted.as_data()));
+    }
+}

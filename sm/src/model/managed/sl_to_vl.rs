@@ -1,0 +1,36 @@
+//! SLtoVLMappingTable, with the operator's VL of each SL.
+
+use rsm_ids::PortNum;
+use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
+
+use super::{Managed, Origin};
+use crate::model::habits::DeviceHabit;
+
+/// The block that stands for all inputs of a switch.
+pub const ALL_INPUTS: u16 = 0x100;
+
+/// The only block of a port that is not one of a switch.
+pub const END_PORT: u16 = 0x200;
+
+/// SLtoVLMappingTable (IBA 14.2.5.8). A port is the output; a block is the input, or all of them.
+pub(super) static SL_TO_VL: Managed = Managed {
+    attribute: SlToVlMapping::ID,
+    reason: "VLs of SLs differ",
+    origin: Origin::Qos,
+    modifier: |key, block| match block {
+        END_PORT => 0,
+        ALL_INPUTS => SlToVlMapping::modifier_all_inputs(key.port),
+        input => SlToVlMapping::modifier(PortNum(input as u8), key.port),
+    },
+    is_readable: |block| block != ALL_INPUTS,
+    habit: |block| {
+        Some(match block {
+            ALL_INPUTS => DeviceHabit::RefusesOptimizedSlToVl,
+            _ => DeviceHabit::RefusesSlToVl,
+        })
+    },
+    agrees: |_, held, wanted| {
+        let [held, wanted] = [held, wanted].map(|data| SlToVlMapping::from_data(data).vls());
+        held == wanted
+    },
+};

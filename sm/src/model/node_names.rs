@@ -1,0 +1,49 @@
+//! The operator's names of nodes.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use rsm_ids::Guid;
+
+/// The operator's names of nodes, by node GUID.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeNames {
+    by_guid: BTreeMap<Guid, String>,
+}
+
+impl NodeNames {
+    /// Names a node, if it has no name yet. Returns whether it had none.
+    pub fn insert(&mut self, node: Guid, name: &str) -> bool {
+        match self.by_guid.entry(node) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(free) => {
+                free.insert(name.to_owned());
+                true
+            }
+        }
+    }
+
+    /// The name of a node, if the operator gave it one.
+    pub fn get(&self, node: Guid) -> Option<&str> {
+        self.by_guid.get(&node).map(String::as_str)
+    }
+
+    /// How many nodes have a name.
+    pub fn len(&self) -> usize {
+        self.by_guid.len()
+    }
+
+    /// Whether no node has a name.
+    pub fn is_empty(&self) -> bool {
+        self.by_guid.is_empty()
+    }
+
+    /// The nodes that have another name in `other`, or a name in one of both only.
+    pub fn differing<'a>(&'a self, other: &'a NodeNames) -> impl Iterator<Item = Guid> + 'a {
+        let here = self.by_guid.keys();
+        let there = other.by_guid.keys();
+        let there = there.filter(|guid| !self.by_guid.contains_key(guid));
+        let all = here.chain(there).copied();
+        all.filter(|&guid| self.get(guid) != other.get(guid))
+    }
+}

@@ -1,0 +1,203 @@
+//! Nodes, switches and ports as last seen.
+
+use std::sync::Arc;
+
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_mad::ids::DirectedPath;
+use rsm_mad::wire::attr::{
+    ArInfo, ExtendedPortInfo, FecMode, NodeDescription, NodeInfo, NodeType, PortInfo,
+    PortPhysicalState, PortState, SwitchInfo,
+};
+
+use super::adaptive_image::AdaptiveImage;
+use super::image::Image;
+use super::lft_image::LftImage;
+use super::managed::ManagedBlocks;
+use super::mft_image::MftImage;
+use super::p_keys::PKeyImage;
+use super::sl2vl_image::SlToVlImage;
+use super::vports::PortVPorts;
+
+/// Sweeps, light or full, in which a node may leave all Gets unanswered before routes avoid it.
+///
+/// The repairs between them do not count: their number is no measure of time.
+pub const MISSES_TOLERATED: u8 = 3;
+
+/// State of a switch.
+#[derive(Clone, Debug)]
+pub struct InventorySwitch {
+    /// As last answered.
+    pub info: SwitchInfo,
+    /// The forwarding table it holds.
+    pub lft: LftImage,
+    /// The multicast forwarding table it holds.
+    pub mft: MftImage,
+    /// The SLtoVLMappingTables it holds, as far as routes need them.
+    pub sl2vl: SlToVlImage,
+    /// Whether it accepted a MulticastFDBTop and did not keep it.
+    pub forgets_multicast_top: bool,
+    /// Its ARInfo, if it has that and may hold tables of the manager before.
+    pub(super) ar_info: Option<ArInfo>,
+    /// The groups and entries of adaptive routing that it holds, and their use.
+    pub adaptive: AdaptiveImage,
+    /// Whether it refused to turn adaptive routing off.
+    pub keeps_adaptive_routing: bool,
+    /// Whether the core has decided if its tables count, since this manager manages the subnet.
+    pub taken_over: bool,
+}
+
+impl InventorySwitch {
+    /// A switch that answered `info`, with unknown tables.
+    pub fn new(info: SwitchInfo) -> InventorySwitch {
+        InventorySwitch {
+            info,
+            lft: LftImage::default(),
+            mft: MftImage::default(),
+            sl2vl: SlToVlImage::default(),
+            forgets_multicast_top: false,
+            ar_info: None,
+            adaptive: AdaptiveImage::unread(),
+            keeps_adaptive_routing: false,
+            taken_over: false,
+        }
+    }
+
+    /// Its ARInfo, as [`Hardware::put_ar_info`](super::Hardware::put_ar_info) recorded it.
+    pub fn ar_info(&self) -> Option<ArInfo> {
+        self.ar_info
+    }
+}
+
+/// One port as last seen.
+#[derive(Clone, Debug, Default)]
+pub struct InventoryPort {
+    /// As last answered; `None` until the first answer.
+    pub info: Option<PortInfo>,
+    /// The port's GUID; of a switch's external ports the node's own GUID.
+    pub guid: Guid,
+    /// The other end of the cable, by NodeInfo through it.
+    pub peer: Option<PortKey>,
+    /// The sweep in which `peer` was last confirmed.
+    pub peer_epoch: u32,
+    /// The other end of the last cable that was known here and is gone.
+    pub peer_before: Option<PortKey>,
+    /// The P_KeyTable it holds; `None` while it is not known. Shared copy-on-write.
+    pub p_keys: Option<Arc<PKeyImage>>,
+    /// The managed attributes it holds, as far as they are known.
+    pub managed: Image<ManagedBlocks>,
+    /// ExtendedPortInfo, where it was asked for since the link came up.
+    pub extended: Option<Box<ExtendedPortInfo>>,
+    /// Its error correction, where it was asked for since the link came up; `Some(None)`: the port
+    /// does not say.
+    pub error_correction: Option<Option<FecMode>>,
+    /// Its virtual ports, where VirtualizationInfo was answered. Shared copy-on-write.
+    pub vports: Option<Arc<PortVPorts>>,
+}
+
+impl InventoryPort {
+    /// Records the PortInfo of port `number`, as [`InventoryPort::shown`] has it. Returns the one
+    /// before.
+    pub fn answered(&mut self, number: PortNum, info: &PortInfo) -> Option<PortInfo> {
+        self.info.replace(InventoryPort::shown(number, info))
+    }
+
+    /// The part that counts of the PortInfo of port `number`.
+    ///
+    /// It drops LocalPortNum, which shows the port that the Get came in by. A base port 0 has no
+    /// link that could be down, and may show no state: it is Active as long as the switch answers
+    /// (IBA 18.2.4.1).
+    pub fn shown(number: PortNum, info: &PortInfo) -> PortInfo {
+        let mut info = *info;
+        info.set_local_port_num(PortNum::ZERO);
+        if number == PortNum::ZERO && info.port_state() == PortState::NoChange {
+            info.set_port_state(PortState::Active)
+                .set_port_physical_state(PortPhysicalState::LinkUp);
+        }
+        info
+    }
+
+    /// Forgets the port's tables after a possible reset.
+    pub fn forget_tables(&mut self) {
+        self.p_keys = None;
+        // Sweeps read blocks again that were read or written.
+        self.managed.mark_all_dirty();
+    }
+
+    /// Whether the port's link is physically up, so that SMPs pass: Init, Armed or Active.
+    pub fn is_up(&self) -> bool {
+        self.state()
+            .is_some_and(|state| !matches!(state, PortState::Down | PortState::NoChange))
+    }
+
+    /// Whether data packets pass.
+    pub fn is_active(&self) -> bool {
+        self.state() == Some(PortState::Active)
+    }
+
+    /// Whether the link trained anew since the port was in state `before`: it fell back to Init.
+    pub fn is_retrained(&self, before: Option<PortState>) -> bool {
+        self.state() == Some(PortState::Init)
+            && before.is_some_and(|state| state != PortState::Init)
+    }
+
+    /// The logical state as last answered.
+    pub fn state(&self) -> Option<PortState> {
+        self.info.as_ref().map(PortInfo::port_state)
+    }
+}
+
+/// One node as last seen.
+#[derive(Clone, Debug)]
+pub struct InventoryNode {
+    /// NodeInfo from when the node was met.
+    pub info: NodeInfo,
+    /// `None` before the first answer.
+    pub description: Option<NodeDescription>,
+    /// Indexed by port number, `0..=num_ports`. Port 0 is used by switches only.
+    pub ports: Vec<InventoryPort>,
+    /// `Some` for a switch that answered SwitchInfo.
+    pub switch: Option<Box<InventorySwitch>>,
+    /// The shortest path known to the node.
+    pub path: DirectedPath,
+    /// A path that enters the node through another port, where it has one.
+    pub alternate: Option<DirectedPath>,
+    /// The sweep in which it was last met.
+    pub epoch: u32,
+    /// The sweep in which it was first met, since it was last gone.
+    pub first_epoch: u32,
+    /// Sweeps in a row in which it did not answer although its link was up.
+    pub missed: u8,
+}
+
+impl InventoryNode {
+    /// Switch, channel adapter or router.
+    pub fn kind(&self) -> NodeType {
+        self.info.node_type()
+    }
+
+    /// Whether it is a switch.
+    pub fn is_switch(&self) -> bool {
+        self.kind() == NodeType::Switch
+    }
+
+    /// The node's own name for itself, or its GUID where it has none. The operator's is in
+    /// [`Hardware::name`](super::Hardware::name).
+    pub fn described(&self) -> String {
+        match &self.description {
+            Some(description) if !description.text().is_empty() => {
+                String::from_utf8_lossy(description.text()).into_owned()
+            }
+            _ => self.info.node_guid().to_string(),
+        }
+    }
+
+    /// The port `port`, if the node has it.
+    pub fn port(&self, port: PortNum) -> Option<&InventoryPort> {
+        self.ports.get(port.index())
+    }
+
+    /// The external ports that exist, with their numbers.
+    pub fn external_ports(&self) -> impl Iterator<Item = (PortNum, &InventoryPort)> {
+        (1u8..=255).map(PortNum).zip(self.ports.iter().skip(1))
+    }
+}

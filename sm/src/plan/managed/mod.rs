@@ -1,0 +1,141 @@
+//! The planned blocks of managed attributes, and their content.
+//!
+//! [`Source`] is what they derive from; an attribute is a file beside this one. How devices hold
+//! blocks is in [`crate::model::managed`].
+
+mod extended_port;
+mod guid_info;
+mod rate_limits;
+mod sl_to_vl;
+mod vl_arbitration;
+
+use std::collections::BTreeSet;
+
+use rsm_ids::PortKey;
+
+use super::Plan;
+use crate::alias_guids::AliasGuids;
+use crate::config::RateLimits;
+use crate::model::managed::{BlockKey, BlockPlace, Content, ManagedAttribute, Origin};
+use crate::model::{Hardware, InventoryPort};
+use crate::qos::Qos;
+
+/// The planned part of a managed attribute.
+struct Planned {
+    /// The planned blocks of a port.
+    blocks: fn(&Source<'_>, PortKey, &InventoryPort) -> BTreeSet<u16>,
+    /// The planned content of a block of a port; `None` if none is planned.
+    content: fn(&Source<'_>, PortKey, &InventoryPort, u16) -> Option<Content>,
+}
+
+/// The planned part of an attribute.
+fn planned(attribute: ManagedAttribute) -> &'static Planned {
+    match attribute {
+        ManagedAttribute::GuidInfo => &guid_info::GUID_INFO,
+        ManagedAttribute::ExtendedPort => &extended_port::EXTENDED_PORT,
+        ManagedAttribute::VlArbitration => &vl_arbitration::VL_ARBITRATION,
+        ManagedAttribute::SlToVl => &sl_to_vl::SL_TO_VL,
+        ManagedAttribute::RateLimits => &rate_limits::RATE_LIMITS,
+    }
+}
+
+/// The state that planned blocks and their content derive from.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The state of the hardware.
+    pub hardware: &'a Hardware,
+    /// The planned alias GUIDs.
+    pub alias_guids: &'a AliasGuids,
+    /// The operator's tables for quality of service, if that is on.
+    pub qos: Option<&'a Qos>,
+    /// The operator's limits of rates, if there are any.
+    pub rate_limits: Option<&'a RateLimits>,
+    /// Whether SLtoVLMappingTables of switches are those that the engine needs.
+    pub engine_has_lanes: bool,
+    /// Whether ports may train to FDR10; `None`: as their devices have it.
+    pub fdr10: Option<bool>,
+    /// Whether aggregation nodes may work; `None`: as they are.
+    pub aggregation_nodes: Option<bool>,
+    /// The service levels on which packets may arrive out of order; `None`: adapters keep theirs.
+    pub out_of_order_sls: Option<u16>,
+}
+
+impl<'a> Source<'a> {
+    /// For `plan`.
+    pub fn of_plan(
+        hardware: &'a Hardware,
+        alias_guids: &'a AliasGuids,
+        plan: &'a Plan,
+    ) -> Source<'a> {
+        Source {
+            hardware,
+            alias_guids,
+            qos: plan.policy.qos.as_deref(),
+            rate_limits: plan.policy.rate_limits.as_deref(),
+            engine_has_lanes: !plan.routing.lanes.is_single(),
+            fdr10: plan.policy.ports.links.fdr10.enables(),
+            aggregation_nodes: plan.policy.aggregation_nodes,
+            out_of_order_sls: {
+                let adaptive = &plan.policy.adaptive;
+                adaptive.is_on().then_some(adaptive.sls)
+            },
+        }
+    }
+
+    /// For alias GUIDs alone.
+    pub fn of_hosts(hardware: &'a Hardware, alias_guids: &'a AliasGuids) -> Source<'a> {
+        Source {
+            hardware,
+            alias_guids,
+            qos: None,
+            rate_limits: None,
+            engine_has_lanes: false,
+            fdr10: None,
+            aggregation_nodes: None,
+            out_of_order_sls: None,
+        }
+    }
+
+    /// The planned blocks of a port, and those read or written that stay planned.
+    pub fn blocks(&self, key: PortKey, origin: Origin) -> BTreeSet<BlockKey> {
+        let Some(port) = self.hardware.port(key) else {
+            return BTreeSet::new();
+        };
+        let mut blocks: BTreeSet<BlockPlace> = BTreeSet::new();
+        if origin == Origin::Hosts {
+            let touched = port.managed.touched();
+            blocks.extend(touched.filter(|place| place.managed().origin == origin));
+        }
+        let attributes = ManagedAttribute::ALL.into_iter();
+        for attribute in attributes.filter(|one| one.managed().origin == origin) {
+            let wanted = (planned(attribute).blocks)(self, key, port).into_iter();
+            let wanted = wanted.map(|block| BlockPlace { attribute, block });
+            blocks.extend(wanted.filter(|&place| !self.is_refused(key, place)));
+        }
+        let keys = blocks.into_iter();
+        keys.map(|place| BlockKey { port: key, place }).collect()
+    }
+
+    /// The planned blocks for quality of service that a port gives to other ports of its node.
+    pub fn blocks_of_others(&self, key: PortKey) -> BTreeSet<BlockKey> {
+        let attribute = ManagedAttribute::SlToVl;
+        let blocks = sl_to_vl::from_input(self, key).into_iter();
+        let keys = blocks.map(|(port, block)| BlockKey {
+            port,
+            place: BlockPlace { attribute, block },
+        });
+        keys.filter(|block| !self.is_refused(block.port, block.place))
+            .collect()
+    }
+
+    /// The planned content of a block; `None` if none is planned.
+    pub fn content(&self, key: BlockKey) -> Option<Content> {
+        let port = self.hardware.port(key.port)?;
+        (planned(key.place.attribute).content)(self, key.port, port, key.place.block)
+    }
+
+    fn is_refused(&self, key: PortKey, place: BlockPlace) -> bool {
+        let habit = place.habit();
+        habit.is_some_and(|habit| self.hardware.has_habit(key, habit))
+    }
+}

@@ -1,0 +1,70 @@
+//! QoSConfigSL, with the operator's limits of rates by service level: of ports of adapters that show
+//! the capability, and of their virtual ports. The shares of bandwidth beside them stay.
+
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_mad::wire::attr::{Attribute, Capability, QosConfigSl};
+
+use super::{Planned, Source};
+use crate::model::InventoryPort;
+use crate::model::managed::BlockKey;
+use crate::model::managed::rate_limits::{block, vport};
+
+/// The blocks of a port and of its virtual ports.
+pub(super) static RATE_LIMITS: Planned = Planned {
+    blocks: |source, key, port| {
+        let vports = port.vports.iter().flat_map(|vports| vports.vports.keys());
+        let all = std::iter::once(None).chain(vports.map(|&index| Some(index)));
+        all.map(block)
+            .filter(|&block| is_concerned(source, key, port, block))
+            .collect()
+    },
+    content: |source, key, port, block| {
+        let place = BlockKey::rate_limits(key, vport(block)).place;
+        let is_known = port.managed.is_known(place);
+        let held = port.managed.content().block(place).filter(|_| is_known)?;
+        let limits = source.rate_limits?.of(guid(port, block)?);
+        let mut wanted = *QosConfigSl::from_data(held);
+        for (sl, &limit) in limits.iter().enumerate() {
+            wanted.set_rate_limit(sl, limit);
+        }
+        Some(*wanted.as_data())
+    },
+};
+
+/// The GUID that the limits of a block go by. The physical function, index 0, has those of the port.
+fn guid(port: &InventoryPort, block: u16) -> Option<Guid> {
+    match vport(block) {
+        None => Some(port.guid),
+        Some(index) => {
+            let guid = port.vports.as_ref()?.get(index)?.guid();
+            (guid != port.guid && !guid.is_zero()).then_some(guid)
+        }
+    }
+}
+
+/// Whether rates are limited, and the device shows that it can do so at what the block is of.
+fn is_concerned(source: &Source<'_>, key: PortKey, port: &InventoryPort, block: u16) -> bool {
+    let capability = match vport(block) {
+        None => Capability::QosSlRateLimit,
+        Some(_) => Capability::QosSlVPortRateLimit,
+    };
+    let hardware = source.hardware;
+    source.rate_limits.is_some()
+        && key.port != PortNum::ZERO
+        && port.is_up()
+        && guid(port, block).is_some()
+        && hardware.node(key.node).is_some_and(|node| {
+            !node.is_switch() && hardware.capabilities.has(&node.info, capability)
+        })
+}
+
+impl Source<'_> {
+    /// Whether the limits of rates of this block are planned.
+    pub fn limits_rates(&self, key: BlockKey) -> bool {
+        let port = self.hardware.port(key.port);
+        port.is_some_and(|port| {
+            is_concerned(self, key.port, port, key.place.block)
+                && !self.is_refused(key.port, key.place)
+        })
+    }
+}

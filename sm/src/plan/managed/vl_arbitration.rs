@@ -1,0 +1,36 @@
+//! VLArbitrationTable, with the operator's weights of VLs: of every port whose link is up, and of
+//! enhanced ports 0.
+
+use rsm_ids::{PortKey, PortNum};
+use rsm_mad::wire::attr::{Attribute, VlArbitration};
+
+use super::{Planned, Source};
+use crate::model::managed::vl_arbitration::OF_SWITCH;
+use crate::qos::PortTables;
+
+/// The blocks with the operator's weights.
+pub(super) static VL_ARBITRATION: Planned = Planned {
+    blocks: |source, key, _| {
+        let node = source.hardware.node(key.node);
+        let of_switch = node.is_some_and(|node| node.is_switch());
+        let bit = if of_switch { OF_SWITCH } else { 0 };
+        let tables = tables(source, key);
+        let blocks = tables.iter().flat_map(PortTables::blocks);
+        blocks.map(|block| block as u16 | bit).collect()
+    },
+    content: |source, key, _, block| {
+        let block = VlArbitration::modifier_block(u32::from(block & !OF_SWITCH) << 16)?;
+        Some(*tables(source, key)?.block(block).as_data())
+    },
+};
+
+/// The tables of a port; `None` where it has none: quality of service is off, its link is down, or
+/// it is a base port 0, which sends no data packets.
+fn tables<'a>(source: &Source<'a>, key: PortKey) -> Option<PortTables<'a>> {
+    let switch = source.hardware.node(key.node)?.switch.as_ref();
+    let is_base = switch.is_some_and(|switch| !switch.info.enhanced_port0());
+    if key.port == PortNum::ZERO && is_base {
+        return None;
+    }
+    PortTables::of(source.qos?, source.hardware, key)
+}
