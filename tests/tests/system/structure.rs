@@ -1,36 +1,10 @@
 //! The structure of the workspace: module graphs without cycles, and arrows that must not be.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use rsm_tests::binaries;
-use rsm_tests::structure::{Cycle, ModuleGraph, Source, Workspace};
-
-/// Cycles that are known and wait to be untied, by crate, each with all of its modules. The list
-/// only ever gets shorter: a module that joins a cycle fails the test, and so does one that left
-/// and is still listed.
-const KNOWN_CYCLES: &[(&str, &[&str])] = &[(
-    "rsm",
-    &[
-        "avoid",
-        "config",
-        "congestion",
-        "core",
-        "counters",
-        "diff",
-        "expected",
-        "fabric",
-        "footprint",
-        "habits",
-        "health",
-        "overlay",
-        "plan",
-        "push",
-        "qos",
-        "sweep",
-        "vports",
-    ],
-)];
+use rsm_tests::structure::{ModuleGraph, Source, Workspace};
 
 /// Modules that must not depend on others, not even by way of further ones: (crate, module, other
 /// module, reason).
@@ -53,6 +27,30 @@ const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
         "tables",
         "everything else works on the topology",
     ),
+    (
+        "rsm",
+        "fabric",
+        "config",
+        "the model is below the configuration",
+    ),
+    (
+        "rsm",
+        "model",
+        "config",
+        "the model is below the configuration",
+    ),
+    ("rsm", "config", "plan", "the configuration makes policies"),
+    (
+        "rsm",
+        "overlay",
+        "plan",
+        "the overlay belongs to the configuration",
+    ),
+    ("rsm", "plan", "sweep", "a plan is made from the model"),
+    ("rsm", "push", "core", "the hardware's stages know no core"),
+    ("rsm", "congestion", "plan", "monitors know no plan"),
+    ("rsm", "counters", "plan", "monitors know no plan"),
+    ("rsm", "health", "plan", "monitors know no plan"),
 ];
 
 /// The module graphs of all crates of the workspace, by crate.
@@ -70,43 +68,14 @@ fn graphs() -> BTreeMap<String, ModuleGraph> {
 }
 
 #[test]
-fn no_module_graph_has_a_cycle_but_the_known_ones() {
+fn no_module_graph_has_a_cycle() {
     let mut complaints = String::new();
-    let mut known: Vec<&(&str, &[&str])> = KNOWN_CYCLES.iter().collect();
     for (name, graph) in &graphs() {
         for cycle in graph.cycles() {
-            let place = known
-                .iter()
-                .position(|(of, modules)| of == name && cycle.modules == *modules);
-            match place {
-                Some(place) => drop(known.remove(place)),
-                None => complain(&mut complaints, name, graph, &cycle),
-            }
+            let _ = writeln!(complaints, "{name}: {}", graph.explain(&cycle));
         }
     }
-    for (name, modules) in known {
-        let _ = writeln!(
-            complaints,
-            "{name} no longer has this cycle, which KNOWN_CYCLES lists: {}",
-            modules.join(" ")
-        );
-    }
     assert!(complaints.is_empty(), "\n{complaints}");
-}
-
-/// Names a cycle, the modules that joined a known one, and the names behind its edges.
-fn complain(complaints: &mut String, name: &str, graph: &ModuleGraph, cycle: &Cycle) {
-    let of_crate = KNOWN_CYCLES.iter().filter(|(of, _)| *of == name);
-    let known: BTreeSet<&str> = of_crate
-        .flat_map(|(_, modules)| *modules)
-        .copied()
-        .collect();
-    let new = cycle.modules.iter().map(String::as_str);
-    let new: Vec<&str> = new.filter(|module| !known.contains(module)).collect();
-    let _ = writeln!(complaints, "{name}: {}", graph.explain(cycle));
-    if !known.is_empty() && !new.is_empty() {
-        let _ = writeln!(complaints, "not in a known cycle: {}", new.join(" "));
-    }
 }
 
 #[test]
