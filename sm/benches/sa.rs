@@ -17,14 +17,13 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rsm::core::role::{Identity, Role};
-use rsm::core::snapshot::Snapshot;
 use rsm::fabric::Fabric;
 use rsm::health::SlowLinks;
 use rsm::offline;
 use rsm::plan::policy::Policy;
 use rsm::plan::{self, Outcome, PlanJob};
 use rsm::sa::{Sa, SaConfig, SaRequest, SaSnapshot};
+use rsm::state::{Identity, Role, Snapshot};
 use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;

@@ -33,6 +33,7 @@ pub mod publish;
 pub mod push;
 pub mod qos;
 pub mod sa;
+pub mod state;
 pub mod store;
 pub mod sweep;
 mod text;

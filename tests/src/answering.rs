@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use rsm::core::snapshot::Snapshot;
 use rsm::daemon::sa::{AckJournal, SaHandle, SaSetup, Surroundings, TimeSource};
 use rsm::sa;
+use rsm::state::Snapshot;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;

@@ -6,8 +6,7 @@ use rsm_mad::wire::congestion::{
     SwitchCongestionSetting, SwitchControlMap,
 };
 
-use crate::config::SwitchPorts;
-use crate::config::{CongestionPolicy, KeyPolicy};
+use crate::config::{CongestionPolicy, KeyPolicy, SwitchPorts};
 
 fn entry(multiplier: u16) -> CongestionControlTableEntry {
     let mut entry = CongestionControlTableEntry::default();

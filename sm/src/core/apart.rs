@@ -15,8 +15,8 @@ use rsm_ids::{Guid, Lid};
 
 use super::Core;
 use super::epoch::{EpochState, Holding};
-use super::role::Role;
 use crate::plan::lids::{Apart, Claim, Claims};
+use crate::state::Role;
 
 /// LIDs of a block: as many ports can be new in a part of the fabric before its manager gives LIDs
 /// that another one may give, too.

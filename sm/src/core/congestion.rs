@@ -9,10 +9,10 @@ use rsm_mad::wire::header::{Class, MadHeader};
 
 use super::Core;
 use super::event::Effect;
-use super::role::Role;
 use crate::congestion::CongestionManager;
 use crate::counters::{PlannedLevels, Routes};
 use crate::plan::Plan;
+use crate::state::Role;
 
 /// The service level where the plan names none.
 const SL: u8 = 0;

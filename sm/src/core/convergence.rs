@@ -1,72 +1,13 @@
-//! What one pass through the stages cost.
+//! Measures what one pass through the stages costs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 
+use crate::state::{Convergence, TablesWritten};
 use crate::whole::Whole;
-
-/// One pass from a cause to hardware that holds the plan.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Convergence {
-    /// What set it off, in a few words.
-    pub cause: String,
-    /// When it ended.
-    pub finished: Time,
-    /// Time spent asking.
-    pub discover: Duration,
-    /// Time spent planning.
-    pub plan: Duration,
-    /// Time spent writing.
-    pub push: Duration,
-    /// From the cause to the end.
-    pub total: Duration,
-    /// Gets sent, retries included.
-    pub gets: u64,
-    /// Sets sent, retries included.
-    pub sets: u64,
-    /// Datagrams sent again.
-    pub retries: u64,
-    /// Attempts that were not answered in time.
-    pub timeouts: u64,
-    /// Blocks of forwarding tables written.
-    pub lft_blocks: u64,
-    /// Blocks of multicast forwarding tables written.
-    pub mft_blocks: u64,
-    /// Switches on which a table was written.
-    pub switches_written: u64,
-    /// Ports that became Active.
-    pub ports_activated: u64,
-    /// Whether the pass reached its end with no Set refused or lost.
-    pub complete: bool,
-    /// The switches that hold their planned tables.
-    pub tables: TablesWritten,
-    /// The steps that took the whole subnet into account, in their order.
-    pub whole: Vec<Whole>,
-}
-
-/// The switches that hold their planned tables at the end of a pass.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub enum TablesWritten {
-    /// Not known: the pass ended before it had sent all Sets.
-    #[default]
-    Unknown,
-    /// All but these, which refused a Set of a table or left one unanswered.
-    AllBut(BTreeSet<Guid>),
-}
-
-impl TablesWritten {
-    /// Whether a switch holds its planned tables.
-    pub fn are_on(&self, switch: Guid) -> bool {
-        match self {
-            TablesWritten::Unknown => false,
-            TablesWritten::AllBut(others) => !others.contains(&switch),
-        }
-    }
-}
 
 /// Measures a convergence while it is under way.
 #[derive(Clone, Default, Debug)]

@@ -32,10 +32,11 @@ use super::Core;
 use super::inquiry::{Inquiry, Suspicion};
 use super::peer_polls::PeerPolls;
 use super::requests::{Context, routes};
-use super::role::{self, Identity, Other, Role};
+use super::role;
 use super::silent_managers::SilentManagers;
 use super::stage::Stage;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::state::{Identity, Other, Role};
 
 /// How long this manager does not offer the subnet again to one that did not take it over.
 const REFUSED_FOR: Duration = Duration::from_secs(30);

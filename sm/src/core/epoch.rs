@@ -27,7 +27,7 @@ use super::health::isolate_again;
 use super::inquiry::MastershipDoubt;
 use super::lost_registrations::LostRegistrations;
 use super::requests::Context;
-use super::role::{self, ElectionOutcome, Role};
+use super::role::{self, ElectionOutcome};
 use super::stage::Stage;
 use super::{Core, SavedCoreState};
 use crate::alias_guids::AliasGuids;
@@ -36,6 +36,7 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::Health;
 use crate::model::Mark;
 use crate::plan::lids::{Apart, Claim, Claims};
+use crate::state::Role;
 use crate::store::Epoch;
 use crate::sweep::SweepScope;
 

@@ -11,9 +11,7 @@ use rsm_mad::transport::{Datagram, Inbound};
 use rsm_mad::wire::attr::Notice;
 use rsm_routing::engine::EngineKind;
 
-use super::convergence::Convergence;
 use super::overlay::ChangeEffect;
-use super::snapshot::{Forthcoming, Snapshot};
 use super::{CoreConfig, SavedCoreState};
 use crate::alias_guids::AliasGuids;
 use crate::avoid::{Part, Reason};
@@ -27,6 +25,7 @@ use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
 use crate::plan::{Outcome, PlanJob};
 use crate::push::Foreseen;
+use crate::state::{Convergence, Forthcoming, Snapshot};
 use crate::store::Epoch;
 
 /// Identifies a command whose issuer waits for its effect.

@@ -12,10 +12,11 @@ use rsm_mad::client::ClientStats;
 
 use super::convergence::Part;
 use super::epoch::Holding;
-use super::role::{self, ElectionOutcome, Role};
+use super::role::{self, ElectionOutcome};
 use super::stage::Stage;
 use super::{Core, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::state::Role;
 use crate::sweep::{Sweep, SweepScope};
 
 /// Only stragglers are left when a sweep has settled this many questions for each open one.

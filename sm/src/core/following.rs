@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use rsm_mad::Time;
 
-use super::role::Role;
 use super::scouting::Scouting;
 use super::{Core, SavedCoreState};
 use crate::footprint::Footprints;
 use crate::model::Parts;
+use crate::state::{Following, Role};
 use crate::sweep::{Sweep, SweepScope};
 
 /// Why the standby reads.
@@ -31,15 +31,6 @@ const LONG_PAUSE: Duration = Duration::from_secs(30);
 /// Gets that a standby hands to the client ahead of their sending, so that it takes little of the
 /// switches' time from the master.
 pub(super) const AHEAD: usize = 64;
-
-/// How far a standby has followed the master.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Following {
-    /// The number of the last plan that the store has; `None`: the store has not shown it yet.
-    pub planned: Option<u64>,
-    /// The number of the plan that the subnet was read as of; `None`: it was not.
-    pub read: Option<u64>,
-}
 
 /// A reading that is due.
 #[derive(Debug)]

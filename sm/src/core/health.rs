@@ -8,11 +8,11 @@ use rsm_ids::PortKey;
 use rsm_mad::Time;
 
 use super::Core;
-use super::role::Role;
 use crate::avoid::{Avoid, Part, Reason};
 use crate::config::Isolate;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::{Health, PortErrors, SavedHealth, SlowLinks};
+use crate::state::Role;
 
 /// Unhealthy ports with a finding of their own, the worst ones; one more finding counts the others.
 const NAMED: usize = 64;

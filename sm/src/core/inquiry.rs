@@ -29,9 +29,10 @@ use rsm_mad::wire::header::AttrId;
 
 use super::epoch::{CHECK_LIMIT, Holding};
 use super::requests::{Context, routes};
-use super::role::{self, ElectionOutcome, Other, Role};
+use super::role::{self, ElectionOutcome};
 use super::stage::Stage;
 use super::{Core, Mode};
+use crate::state::{Other, Role};
 use crate::sweep::Query;
 use crate::sweep::inventory::Inventory;
 

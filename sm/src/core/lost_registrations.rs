@@ -11,9 +11,9 @@ use std::time::Duration;
 use rsm_mad::Time;
 
 use super::Core;
-use super::role::Role;
 use crate::diff::Reregister;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::state::Role;
 
 /// A master that lived so much longer in the fabric than in the store may have acknowledged what the
 /// store does not have. Signs of life come four times a second, and half as often from an etcd whose

@@ -19,10 +19,10 @@ use rsm_mad::Time;
 use super::Core;
 use super::epoch::Holding;
 use super::event::{Effect, Ticket};
-use super::role::Role;
 use crate::expected::Expected;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::m_keys::Generations;
+use crate::state::{MKeyStatus, Role};
 use crate::store::replica::{BEAT, FOLLOW_PLAN};
 
 /// How many ports a finding names.
@@ -43,21 +43,6 @@ pub(super) struct AnnouncedRotation {
     pub(super) due: Time,
     /// The commands that wait for it.
     tickets: Vec<Ticket>,
-}
-
-/// The M_Keys of ports, as far as they may be shown.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct MKeyStatus {
-    /// Whether ports are to hold any key.
-    pub protects: bool,
-    /// Whether each port has its own.
-    pub per_port: bool,
-    /// How often they were rotated.
-    pub generations: Generations,
-    /// Ports that hold their planned key.
-    pub settled: usize,
-    /// Ports that do not.
-    pub behind: usize,
 }
 
 impl Core {

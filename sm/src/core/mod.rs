@@ -16,7 +16,7 @@ mod adaptive;
 mod apart;
 mod conclusion;
 mod congestion;
-pub mod convergence;
+mod convergence;
 pub mod damping;
 mod doubts;
 mod draining;
@@ -44,12 +44,12 @@ mod preparing;
 mod pushing;
 mod rebalancing;
 mod requests;
-pub mod role;
+mod role;
 mod scouting;
 mod settings;
 mod silences;
 mod silent_managers;
-pub mod snapshot;
+mod snapshot;
 mod stage;
 mod successor;
 mod takeover;
@@ -73,7 +73,7 @@ use rsm_routing::adaptive::GroupIds;
 
 pub use self::activity::{Activity, PassProgress};
 use self::congestion::CongestionState;
-use self::convergence::{Convergence, Meter};
+use self::convergence::Meter;
 use self::damping::Damping;
 use self::draining::BeforeDrain;
 pub use self::dry_run::Handover;
@@ -82,21 +82,17 @@ use self::epoch::EpochState;
 pub use self::event::{Command, Effect, EpochEvent, EpochRequest, Event};
 use self::first_sweep::{FirstSweep, Told};
 use self::following::Follower;
-pub use self::following::Following;
 use self::foreign_writes::ForeignWrites;
 use self::found::Found;
 use self::held_tables::{HeldMulticast, HeldTables};
 use self::m_keys::AnnouncedRotation;
-pub use self::m_keys::MKeyStatus;
 pub use self::overlay::ChangeEffect;
 use self::overlay::OverlayState;
 use self::patience::Losses;
 use self::preparing::Preparation;
 use self::requests::Context;
-use self::role::Role;
 pub use self::settings::{CoreConfig, Mode};
 use self::silences::Silences;
-use self::snapshot::Snapshot;
 use self::stage::Stage;
 use self::successor::Succession;
 use self::traps::TrapHandler;
@@ -120,6 +116,7 @@ use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
 use crate::plan::{Plan, RefusedPlan};
 use crate::port_info::LinkMismatch;
+use crate::state::{Convergence, Role, Snapshot};
 use crate::sweep::inventory::Inventory;
 
 /// Number of past convergences kept.
@@ -613,7 +610,7 @@ impl Core {
 
     /// The state now, published or not: sweeps that found no change show in its counters only.
     pub fn snapshot(&self, now: Time) -> Snapshot {
-        Snapshot::take(self, now)
+        snapshot::take(self, now)
     }
 
     fn publish(&mut self, now: Time) {

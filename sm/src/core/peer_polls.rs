@@ -13,7 +13,7 @@ use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
 use super::Core;
 use super::epoch::Holding;
 use super::requests::{Context, routes};
-use super::role::Role;
+use crate::state::Role;
 
 /// Time between two questions. The client repeats one that is not answered within it.
 const PEER_POLL: Duration = Duration::from_millis(100);

@@ -8,7 +8,6 @@ use rsm_mad::Time;
 
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
-use super::role::Role;
 use super::stage::Stage;
 use super::{Core, Pass};
 use crate::diff::Changes;
@@ -18,6 +17,7 @@ use crate::model::mft_image::HeldMasks;
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::{Claim, vport_claims};
 use crate::plan::{JobKind, Outcome, Plan, PlanJob};
+use crate::state::Role;
 
 impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {

@@ -11,10 +11,10 @@ use rsm_gdr::host_order::HostPositions;
 
 use super::Core;
 use super::event::Effect;
-use super::role::Role;
 use crate::diff::{Comparison, Looked, Reregister};
 use crate::plan::lids::Claims;
 use crate::plan::{Outcome, Plan, PlanJob};
+use crate::state::Role;
 
 /// The inputs of a plan ahead beside the subnet.
 #[derive(Clone, Debug)]

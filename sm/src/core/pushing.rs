@@ -7,16 +7,15 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_routing::tables::Tables;
 
-use super::convergence::{Part, Pushed, TablesWritten};
+use super::convergence::{Part, Pushed};
 use super::event::Effect;
-use super::role::Role;
-use super::snapshot::Forthcoming;
 use super::stage::Stage;
 use super::{Core, Mode, Pass};
 use crate::diff::{Changes, Comparison, Looked, VPortChanges};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::Plan;
 use crate::push::{Cause, FailedSet, Push, Task};
+use crate::state::{Forthcoming, Role, TablesWritten};
 use crate::whole::{Step, Whole};
 
 impl Core {

@@ -10,9 +10,9 @@ use std::time::Duration;
 use rsm_mad::Time;
 use rsm_routing::engine::misses_parts;
 
-use super::role::Role;
 use super::{Core, Pass};
 use crate::plan::{JobKind, PlanJob};
+use crate::state::Role;
 
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -7,10 +7,10 @@ use rsm_mad::client::{Completion, Request, RequestFailure, Route, Routes};
 use rsm_mad::ids::DirectedPath;
 
 use super::inquiry::Question;
-use super::role::Role;
 use super::stage::Stage;
 use super::{Core, following};
 use crate::push::{Order, Task};
+use crate::state::Role;
 use crate::sweep::{Ask, Query};
 
 /// How many requests the core hands to the client before they are sent.

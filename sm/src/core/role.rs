@@ -1,82 +1,16 @@
-//! One subnet manager among others (IBA 14.4.1).
+//! The election of the master (IBA 14.4.1).
 
 use std::cmp::Reverse;
 
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::wire::attr::{PortInfo, SmInfo, SmState};
 
+use crate::state::{Identity, Other, Role};
 use crate::sweep::inventory::Inventory;
-
-/// Identity of this subnet manager among others.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Identity {
-    /// 0 to 15; the manager with the highest one is master.
-    pub priority: u8,
-    /// Shown by SMInfo to those that know the port's M_Key (IBA 14.2.4.2), and to all where there is
-    /// none: it says which managers belong to one subnet, and opens nothing of the SA.
-    pub sm_key: u64,
-}
-
-/// The state of this subnet manager.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// It has not seen the whole subnet yet.
-    Discovering,
-    /// Another one is master.
-    Standby {
-        /// The other one.
-        master: Other,
-    },
-    /// It is master.
-    Master,
-    /// The master has disabled it (DISABLE), or it began so, until a master orders STANDBY.
-    NotActive,
-}
-
-impl Role {
-    /// The state that SMInfo shows.
-    pub fn state(&self) -> SmState {
-        match self {
-            Role::Discovering => SmState::Discovering,
-            Role::Standby { .. } => SmState::Standby,
-            Role::Master => SmState::Master,
-            Role::NotActive => SmState::NotActive,
-        }
-    }
-}
-
-/// Another subnet manager.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Other {
-    /// Its port.
-    pub port: PortKey,
-    /// The GUID in its SMInfo.
-    pub guid: Guid,
-    /// The LID of its port.
-    pub lid: Lid,
-    /// Its priority.
-    pub priority: u8,
-    /// The state that its SMInfo shows.
-    pub state: SmState,
-    /// The SM_Key that it shows; 0 where it has shown none.
-    pub sm_key: u64,
-    /// The description of its node.
-    pub name: String,
-}
-
-impl Other {
-    pub(super) fn is_master(&self) -> bool {
-        self.state == SmState::Master
-    }
-
-    pub(super) fn precedence(&self) -> (u8, Reverse<Guid>) {
-        (self.priority, Reverse(self.guid))
-    }
-}
 
 /// The outcome of the election.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ElectionOutcome {
+pub(super) enum ElectionOutcome {
     /// This manager takes this role.
     Be(Role),
     /// This manager is master, and hands the subnet over to this one.
@@ -84,7 +18,7 @@ pub enum ElectionOutcome {
 }
 
 /// All subnet managers that answered, in the order of their ports.
-pub fn others(inventory: &Inventory) -> Vec<Other> {
+pub(super) fn others(inventory: &Inventory) -> Vec<Other> {
     let other = |port: PortKey| {
         let node = inventory.node(port.node)?;
         let record = node.port(port.port)?;
@@ -107,7 +41,7 @@ pub fn others(inventory: &Inventory) -> Vec<Other> {
 
 /// Whether this subnet manager has precedence over another: the higher priority, then the lower
 /// GUID.
-pub fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> bool {
+pub(super) fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> bool {
     (identity.priority, Reverse(own_guid)) > other.precedence()
 }
 
@@ -117,7 +51,7 @@ pub fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> bool {
 /// with precedence, be that standby or master of another part of the subnet. `others` are those
 /// that count: managers with another SM_Key are no managers of this subnet (IBA 14.4.1).
 /// `predecessor`, which has just handed over, is no rival, whatever state its SMInfo showed.
-pub fn decide(
+pub(super) fn decide(
     role: &Role,
     others: &[Other],
     identity: Identity,
@@ -153,7 +87,7 @@ pub fn decide(
 }
 
 /// SMInfo as this subnet manager shows it.
-pub fn sm_info(role: &Role, identity: Identity, own_guid: Guid, activity: u32) -> SmInfo {
+pub(super) fn sm_info(role: &Role, identity: Identity, own_guid: Guid, activity: u32) -> SmInfo {
     let mut info = SmInfo::default();
     info.set_guid(own_guid);
     info.set_sm_key(identity.sm_key);

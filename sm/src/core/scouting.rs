@@ -20,8 +20,8 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 
 use super::Core;
-use super::role::Role;
 use super::stage::Stage;
+use crate::state::Role;
 use crate::sweep::Sweep;
 
 /// How long after its begin a reading ahead counts: longer than a takeover waits for a silent

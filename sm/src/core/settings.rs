@@ -6,10 +6,10 @@ use std::time::Duration;
 use rsm_ids::Guid;
 use rsm_mad::client::ClientConfig;
 
-use super::role::Identity;
 use crate::config::{CongestionPolicy, HealthPolicy, Takeover};
 use crate::model::NodeNames;
 use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
+use crate::state::Identity;
 
 /// How the core treats a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

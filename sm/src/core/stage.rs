@@ -10,12 +10,13 @@ use super::election::HandingOver;
 use super::epoch::Holding;
 use super::following::MASTER_CHANGED;
 use super::requests::Context;
-use super::role::{self, ElectionOutcome, Role};
+use super::role::{self, ElectionOutcome};
 use super::work::Next;
 use super::{Core, Mode, Pass};
 use crate::fabric::{Delta, Fabric};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::push::Push;
+use crate::state::Role;
 use crate::sweep::read_back::Samples;
 use crate::sweep::{Sweep, SweepScope};
 

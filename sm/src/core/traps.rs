@@ -9,13 +9,13 @@ use rsm_mad::wire::attr::{Attribute, BadMKey, Notice, PortThreshold, SmInfo, Tra
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 
-use super::role::Role;
 use super::stage::Stage;
 use super::trap_pauses::TrapPauses;
 use super::{Core, Effect, Mode};
 use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::Babbling;
+use crate::state::Role;
 
 /// Number of ports whose error reports are counted one by one; reports of further ports only add to
 /// the traps' counts.

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 
 use super::findings::{DaemonFindings, Part};
 use super::state_dir::{self, CHECK_EVERY};
-use crate::core::snapshot::Snapshot;
 use crate::dump;
+use crate::state::Snapshot;
 
 /// Writes snapshots to files, on a thread of its own; of several that wait, it writes only the
 /// last.

@@ -64,14 +64,13 @@ pub use self::settings::log_findings;
 use self::signals::Signals;
 use self::state_dir::StateDir;
 use crate::config::{Config, Partitions};
-use crate::core::role::Role;
-use crate::core::snapshot::Snapshot;
 use crate::core::{self, Core, Effect, Event};
 use crate::m_keys::KeyHolder;
 use crate::plan;
 use crate::publish::{
     Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, Simulator, View,
 };
+use crate::state::{Convergence, Role, Snapshot};
 use crate::store::StoreFabric;
 use crate::store::io::Disk;
 
@@ -692,7 +691,7 @@ fn log_role(before: Option<&Snapshot>, now: &Snapshot) {
     }
 }
 
-fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snapshot, view: &View) {
+fn log_convergence(convergence: &Convergence, snapshot: &Snapshot, view: &View) {
     // The view counted them when the snapshot was published, before this call.
     let status = view.status();
     tracing::info!(

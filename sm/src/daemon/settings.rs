@@ -16,13 +16,13 @@ use crate::config::{
     load_torus_layout,
 };
 use crate::core;
-use crate::core::role::Identity;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::m_keys::MKeyPolicy;
 use crate::plan::adaptive::AdaptivePolicy;
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
 use crate::qos::Qos;
 use crate::sa::{self, mcast::GroupRules};
+use crate::state::Identity;
 use crate::store::Checksum;
 use crate::store::etcd::{EtcdOptions, TlsFiles};
 

@@ -12,9 +12,9 @@ use rsm_routing::netlist::{Cable, Netlist, Node as NetNode, NodeKind, PortSpec};
 use super::{
     DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all, write_file,
 };
-use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, Port, PortRef};
 use crate::plan::Plan;
+use crate::state::Snapshot;
 
 /// Name of the file in ibnetdiscover's format.
 const TOPOLOGY: &str = "topology.ibnetdiscover";

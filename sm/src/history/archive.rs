@@ -11,8 +11,8 @@ use super::acts::Acts;
 use super::frame::{self, Frames, Kind};
 use super::scan::{Segment, Segments};
 use super::state::{State, StateChange};
-use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
+use crate::state::Snapshot;
 use crate::store::StoreError;
 use crate::store::io::{Disk, Operation, is_at};
 

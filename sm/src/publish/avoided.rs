@@ -6,9 +6,8 @@ use rsm_api::v1;
 use rsm_ids::{Guid, PortKey};
 
 use crate::avoid::{Part, Reason};
-use crate::core::convergence::TablesWritten;
-use crate::core::snapshot::Snapshot;
 use crate::fabric::Port;
+use crate::state::{Snapshot, TablesWritten};
 
 /// Most names in a status: some lines of a screen.
 const MAX_NAMES: usize = 16;

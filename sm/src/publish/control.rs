@@ -19,12 +19,11 @@ use super::status::management_keys;
 use super::view::View;
 use super::{drained, overlay};
 use crate::avoid::{Drained, Part, Reason};
-use crate::core::convergence::Convergence;
 use crate::core::event::Ticket;
-use crate::core::role::Role;
 use crate::core::{ChangeEffect, Command, Event};
 use crate::expected::{Accept, Expected};
 use crate::overlay::ChangeError;
+use crate::state::{Convergence, Role};
 
 /// How many callers may wait at the same time: more than operators and scripts of one site, far
 /// fewer than a script in an endless loop makes. They all wait for the same sweep anyhow.

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::summary::OnceReport;
 use crate::core::Handover;
-use crate::core::snapshot::Snapshot;
 use crate::model::lft_image::LFT_BLOCK;
 use crate::push::{AdaptiveStep, Foreseen, PortStep, Task};
+use crate::state::Snapshot;
 use crate::sweep::inventory::Inventory;
 
 /// Exit code of `rsm --dry-run` where it would send any Set.

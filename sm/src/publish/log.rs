@@ -8,7 +8,7 @@ use rsm_api::v1_fields::milliseconds;
 use rsm_mad::Time;
 
 use crate::core::HISTORY;
-use crate::core::convergence::Convergence;
+use crate::state::Convergence;
 
 /// A convergence, and how it is shown.
 #[derive(Debug)]

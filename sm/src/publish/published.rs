@@ -15,12 +15,12 @@ use super::log::Logged;
 use super::missing;
 use super::names::Names;
 use super::state::{self, Counts};
-use crate::core::snapshot::Snapshot;
 use crate::expected::MissingCounts;
 use crate::fabric::Fabric;
 use crate::findings::{FindingKind, Subject};
 use crate::plan::Plan;
 use crate::plan::policy::PortPolicy;
+use crate::state::Snapshot;
 
 /// A snapshot as readers see it. Immutable but for the index of names, which its first use builds.
 pub(super) struct Published {

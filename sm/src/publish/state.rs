@@ -8,11 +8,10 @@ use rsm_api::v1::FindingCounts;
 use rsm_mad::wire::attr::PortState;
 
 use super::api_view::kind;
-use crate::core::role::Role;
-use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, Port};
 use crate::findings::{FindingKind, Severity};
 use crate::plan::{RefusedPlan, lids_in_use};
+use crate::state::{Role, Snapshot};
 use crate::text::count;
 
 /// Numbers of nodes, links, ports, LIDs and findings, as the status shows them.

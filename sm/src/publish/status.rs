@@ -5,10 +5,9 @@ use rsm_ids::Lid;
 use rsm_mad::wire::attr::SmState;
 
 use super::published::Published;
-use crate::core::MKeyStatus;
-use crate::core::role::{Other, Role};
 use crate::expected::MissingCounts;
 use crate::fabric::Port;
+use crate::state::{MKeyStatus, Other, Role};
 
 /// The status as far as the snapshot has it: the view fills in the fabric's name, the uptime,
 /// the shared store and the pass under way.

@@ -8,9 +8,9 @@ use rsm_api::model::SubnetState;
 use serde::Serialize;
 
 use super::state::{self, Counts};
-use crate::core::snapshot::Snapshot;
 use crate::expected::MissingCounts;
 use crate::findings::{Finding, FindingKind, Severity};
+use crate::state::Snapshot;
 use crate::text::count;
 
 /// The report of a run, as `--format json` prints it.

@@ -14,10 +14,8 @@ use super::lines;
 use super::log::ConvergenceLog;
 use super::published::Published;
 use crate::core::PassProgress;
-use crate::core::convergence;
-use crate::core::role::Role;
-use crate::core::snapshot::Snapshot;
 use crate::history::{Recorder, Scene};
+use crate::state::{self, Role, Snapshot};
 
 /// A clock. The daemon's is real; a test's is made up.
 pub trait UnixClock: Send + Sync {
@@ -167,7 +165,7 @@ impl View {
 
     /// A convergence of the snapshot in force as readers see it; none where it is not (or no
     /// longer) in its history.
-    pub fn convergence(&self, done: &Arc<convergence::Convergence>) -> Option<v1::Convergence> {
+    pub fn convergence(&self, done: &Arc<state::Convergence>) -> Option<v1::Convergence> {
         let published = self.published();
         let mut newest_first = published.convergences.iter().rev();
         newest_first

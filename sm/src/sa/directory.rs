@@ -15,11 +15,10 @@ use super::minima::Minima;
 use super::partitions::Memberships;
 use super::path_qos::PathQos;
 use crate::config::RouterPort;
-use crate::core::role::Identity;
-use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
 use crate::model::vports::VPort;
 use crate::plan::Plan;
+use crate::state::{Identity, Snapshot};
 
 /// Entry of `rails` for a port on no rail.
 const NO_RAIL: u16 = u16::MAX;

@@ -62,8 +62,8 @@ use self::refused_joins::RefusedJoins;
 use self::reregister::LostRegistrations;
 use self::services::{ServiceRegistry, ServicesView};
 use crate::alias_guids::AliasGuids;
-use crate::core::snapshot::Snapshot;
 use crate::findings::Finding;
+use crate::state::Snapshot;
 
 /// How long saved members count before a sweep has seen their ports: longer than a large subnet
 /// takes to be swept and brought up.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::directory::Directory;
-use crate::core::role::Role;
-use crate::core::snapshot::Snapshot;
+use crate::state::{Role, Snapshot};
 
 /// A snapshot arranged for queries. Making it takes some milliseconds for a large subnet, so that
 /// another thread than the SA's may make it.

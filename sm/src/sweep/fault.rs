@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::header::Status;
 
-use super::Query;
 use super::inventory::Inventory;
-use super::m_key;
+use super::{Query, m_key};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// A fault of one port or node, by its answers.

@@ -5,9 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::alias_guids::AliasGuids;
-use rsm::core::convergence::Convergence;
-use rsm::core::role::Role;
-use rsm::core::snapshot::Snapshot;
 use rsm::core::{
     ChangeEffect, Core, CoreConfig, Effect, EpochRequest, Event, Mode, SavedCoreState,
 };
@@ -16,6 +13,7 @@ use rsm::m_keys::KeyHolder;
 use rsm::plan::groups::GroupSet;
 use rsm::push::Foreseen;
 use rsm::sa::SaSnapshot;
+use rsm::state::{Convergence, Role, Snapshot};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;

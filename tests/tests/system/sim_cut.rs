@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm::core::role::Role;
+use rsm::state::Role;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 use rsm_tests::virtual_time::{Settings, World, expect};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rsm::core::CoreConfig;
-use rsm::core::role::{Identity, Role};
 use rsm::findings::{Finding, FindingKind, Severity};
+use rsm::state::{Identity, Role};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{SmControl, SmState};
 use rsm_mad::wire::header::Status;

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::role::Role;
 use rsm::findings::Severity;
 use rsm::plan::Plan;
+use rsm::state::Role;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_routing::netlist::NodeKind;

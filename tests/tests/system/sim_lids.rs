@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rsm::core::CoreConfig;
-use rsm::core::role::{Identity, Role};
+use rsm::state::{Identity, Role};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
@@ -202,7 +202,7 @@ fn when_two_managers_meet_one_yields() {
     let roles: Vec<bool> = world
         .managers()
         .iter()
-        .map(|manager| *manager.core().role() == rsm::core::role::Role::Master)
+        .map(|manager| *manager.core().role() == rsm::state::Role::Master)
         .collect();
     assert_eq!(roles, [true, false], "the lower GUID has precedence");
 }

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use rsm::avoid::{Drained, Part, Reason};
-use rsm::core::role::{Identity, Role};
 use rsm::core::{Activity, Command, CoreConfig};
+use rsm::state::{Identity, Role};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
 use rsm_mad::wire::header::Method;

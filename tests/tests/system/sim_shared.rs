@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm::core::role::Role;
-use rsm::core::{Activity, Following};
+use rsm::core::Activity;
+use rsm::state::{Following, Role};
 use rsm::whole::Step;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rsm::core::CoreConfig;
-use rsm::core::role::Role;
+use rsm::state::Role;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::SmState;
 use rsm_routing::netlist::NodeKind;

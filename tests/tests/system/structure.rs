@@ -48,6 +48,8 @@ const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
     ),
     ("rsm", "plan", "sweep", "a plan is made from the model"),
     ("rsm", "push", "core", "the hardware's stages know no core"),
+    ("rsm", "state", "core", "readers need no core"),
+    ("rsm", "sa", "core", "the SA reads the published snapshot"),
     ("rsm", "congestion", "plan", "monitors know no plan"),
     ("rsm", "counters", "plan", "monitors know no plan"),
     ("rsm", "health", "plan", "monitors know no plan"),

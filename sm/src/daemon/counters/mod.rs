@@ -24,10 +24,10 @@ use self::worker::Worker;
 use super::sa::TimeSource;
 use super::settings::health_policy;
 use crate::config::{Config, SymptomLimits};
-use crate::core::snapshot::Snapshot;
 use crate::counters::{Collector, CountersConfig, CountersSnapshot};
 use crate::health::PortErrors;
 use crate::publish::CountersSource;
+use crate::state::Snapshot;
 
 /// How many events can wait for the thread: more than the requests in flight
 /// ([`CountersConfig::window`]), with their notices. Beyond, answers are dropped, counted, and asked

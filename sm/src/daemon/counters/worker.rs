@@ -10,12 +10,11 @@ use rsm_mad::transport::PerformancePort;
 
 use super::{Call, ErrorsSink, Orders};
 use crate::config::SymptomLimits;
-use crate::core::role::Role;
-use crate::core::snapshot::Snapshot;
 use crate::counters::{Collector, CountedSubnet, CountersSnapshot, PlannedLevels};
 use crate::daemon::compute;
 use crate::daemon::sa::TimeSource;
 use crate::health::{PortErrors, evidence};
+use crate::state::{Role, Snapshot};
 
 /// Time between two snapshots of the readings: each copies a pointer for each agent, of which a
 /// large fabric has 50,000.

@@ -42,11 +42,11 @@ use self::searches::Searches;
 use self::state_reader::{MAX_STATE_REQUESTS, SaStateReader};
 use self::worker::Worker;
 use crate::core::Event;
-use crate::core::snapshot::{Forthcoming, Snapshot};
 use crate::daemon::compute;
 use crate::findings::Finding;
 use crate::publish::SaStateSource;
 use crate::sa::{self, Sa, SaSnapshot, Statistics, Touched};
+use crate::state::{Forthcoming, Snapshot};
 
 /// The daemon's clock.
 pub type TimeSource = Arc<dyn Fn() -> Time + Send + Sync>;

@@ -14,10 +14,9 @@ use rsm_sim::{Sim, SimConfig, live};
 use tokio::sync::mpsc;
 
 use super::world::*;
-use crate::core::role::{Other, Role};
-use crate::core::snapshot::Snapshot;
 use crate::core::{self, Command, Event, PassProgress};
 use crate::publish::{Controller, MAX_WAITING, Simulator};
+use crate::state::{Other, Role, Snapshot};
 
 #[tokio::test]
 async fn a_resweep_returns_its_convergence() {

@@ -13,11 +13,11 @@ use rsm_mad::wire::attr::NodeInfo;
 use rsm_routing::netlist::{LinkSpeed, LinkWidth};
 
 use super::world::*;
-use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::model::InventoryNode;
 use crate::publish::{MAX_CHANGES, View};
+use crate::state::Snapshot;
 use crate::sweep::inventory::Inventory;
 
 /// A copy that events alone keep up to date.

@@ -7,10 +7,10 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 
 use crate::core::HISTORY;
-use crate::core::convergence::{Convergence, TablesWritten};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::publish::findings::FindingBook;
 use crate::publish::log::ConvergenceLog;
+use crate::state::{Convergence, TablesWritten};
 
 fn finding(kind: FindingKind, node: u64, text: &str) -> Finding {
     let subject = Subject::Port(PortKey::new(Guid(node), PortNum(1)));

@@ -12,10 +12,10 @@ use rsm_routing::tables::NO_PATH;
 use rsm_sim::Probe;
 
 use super::world::*;
-use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::plan::Plan;
 use crate::publish::View;
+use crate::state::Snapshot;
 
 /// All pages of a list, `limit` items at a time.
 fn all<T, K: Copy>(

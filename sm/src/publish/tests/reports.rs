@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::world::*;
-use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::publish::summary::OnceReport;
+use crate::state::Snapshot;
 
 #[test]
 fn the_report_has_the_fields_that_scripts_read() {

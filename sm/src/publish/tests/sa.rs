@@ -14,10 +14,10 @@ use rsm_mad::wire::sa::{ComponentMask, NodeRecord, PathRecord, Record, SaMad};
 use super::partitions::divided;
 use super::state_source::Held;
 use super::world::*;
-use crate::core::role::Role;
 use crate::core::{Command, Event};
 use crate::publish::PublishedSa;
 use crate::sa::{NoPath, Sa, SaConfig, SaRequest, SaSnapshot};
+use crate::state::Role;
 
 /// The SA of `world`.
 fn sa(world: &World) -> Sa {

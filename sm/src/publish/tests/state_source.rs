@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rsm_api::{BoxFuture, SaError};
 
 use super::world::World;
-use crate::core::snapshot::Snapshot;
 use crate::publish::{PublishedSa, SaStateSource};
 use crate::sa::{Holdings, Sa, SaCounters, SaSnapshot};
+use crate::state::Snapshot;
 
 /// The state of an SA at one moment.
 pub(super) struct Held {

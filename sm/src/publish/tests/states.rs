@@ -10,11 +10,10 @@ use rsm_mad::wire::attr::SmState;
 use rsm_routing::verify::Report;
 
 use super::world::*;
-use crate::core::role::{Other, Role};
-use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::{PlanError, RefusedPlan};
+use crate::state::{Other, Role, Snapshot};
 
 fn standby() -> Role {
     Role::Standby {

@@ -16,12 +16,11 @@ use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind}
 use rsm_sim::{AttachId, Sim, SimConfig};
 
 use crate::config::{HealthPolicy, Isolate};
-use crate::core::convergence::Convergence;
 use crate::core::event::Ticket;
-use crate::core::snapshot::Snapshot;
 use crate::core::{Core, CoreConfig, Effect, Event, SavedCoreState};
 use crate::plan;
 use crate::publish::{UnixClock, View};
+use crate::state::{Convergence, Snapshot};
 
 pub(super) const SPINE_A: Guid = Guid(0x100);
 pub(super) const SPINE_B: Guid = Guid(0x200);

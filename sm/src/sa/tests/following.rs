@@ -8,10 +8,10 @@ use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{Mtu, PortState};
 
 use super::world::{World, planned};
-use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, PortRef};
 use crate::plan::{self, Plan, PlanJob};
 use crate::sa::{Directory, EndIx};
+use crate::state::Snapshot;
 
 /// Two levels with two cables between switches, three levels, and no tree.
 const SPECS: [&str; 3] = [

@@ -7,8 +7,8 @@ use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::*;
 
 use super::world::{SM_KEY, SMALL, World, planned};
-use crate::core::role::{Other, Role};
 use crate::sa::{Sa, SaConfig, SaCounters, SaRequest, WORK_PER_PULL};
+use crate::state::{Other, Role};
 
 const ALL: ComponentMask = ComponentMask::NONE;
 

@@ -11,13 +11,12 @@ use rsm_mad::wire::attr::{Mtu, NodeType};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_HEADER_LEN, SaHeader, SaMad};
 
-use crate::core::role::{Identity, Role};
-use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::policy::Policy;
 use crate::plan::{self, Plan, PlanJob};
 use crate::sa::{Directory, Sa, SaAnswer, SaConfig, SaRequest, SaSnapshot};
+use crate::state::{Identity, Role, Snapshot};
 
 pub(super) const SM_KEY: u64 = 0x1234;
 
