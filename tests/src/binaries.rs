@@ -18,6 +18,25 @@ pub fn rsm() -> PathBuf {
     binary("rsm")
 }
 
+/// The environment variable with the path of an rsm of an earlier version.
+const OLDER_RSM: &str = "RSM_OLD_BIN";
+
+/// Path of the daemon of an earlier version, which the environment variable `RSM_OLD_BIN` names.
+///
+/// # Panics
+///
+/// When the variable is not set, or names no file.
+#[must_use]
+pub fn older_rsm() -> PathBuf {
+    let named = std::env::var_os(OLDER_RSM).map(PathBuf::from);
+    let named = named.filter(|path| path.is_file());
+    named.unwrap_or_else(|| {
+        panic!(
+            "set {OLDER_RSM} to the path of an rsm of an earlier version: `peers_versions.rs` says how to build one"
+        )
+    })
+}
+
 /// Path of the operator's tool.
 #[must_use]
 pub fn rsmctl() -> PathBuf {

@@ -1,7 +1,7 @@
 //! Managers that share a store: rsm processes on one served fabric, with a real etcd.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lid};
@@ -85,10 +85,15 @@ impl Site {
     /// When its folder cannot be made.
     #[must_use]
     pub fn invocation(&self, place: usize, name: &str, more: &str) -> (Invocation, PathBuf) {
-        self.invocation_with(place, name, &self.config(more))
+        self.invocation_of(&binaries::rsm(), (place, name), &self.config(more))
     }
 
-    fn invocation_with(&self, place: usize, name: &str, text: &str) -> (Invocation, PathBuf) {
+    fn invocation_of(
+        &self,
+        program: &Path,
+        (place, name): (usize, &str),
+        text: &str,
+    ) -> (Invocation, PathBuf) {
         let directory = self.fabric.fabric.directory().join(name);
         std::fs::create_dir_all(&directory).unwrap();
         let config = directory.join("rsm.toml");
@@ -97,7 +102,7 @@ impl Site {
         let socket = self.fabric.fabric.directory().join("fabric.sock");
         let host = self.fabric.hosts[place].0.to_string();
         let at = self.fabric.fabric.directory();
-        let rsm = served::client(at, &socket, &host, binaries::rsm()).unwrap();
+        let rsm = served::client(at, &socket, &host, program).unwrap();
         let rsm = rsm.args(["--listen", "off", "--fabric", "umad", "--config"]);
         (
             rsm.arg(config).arg("--state-dir").arg(&directory),
@@ -122,7 +127,7 @@ impl Site {
     /// When it cannot be started.
     #[must_use]
     pub fn rsm_at(&self, place: usize, name: &str, endpoints: &str) -> Manager {
-        Site::start_rsm(self.invocation_with(place, name, &config_at(endpoints, "")))
+        self.rsm_of(&binaries::rsm(), (place, name), &config_at(endpoints, ""))
     }
 
     /// An rsm without the store, which keeps its state in its folder alone.
@@ -132,7 +137,18 @@ impl Site {
     /// When it cannot be started.
     #[must_use]
     pub fn rsm_alone(&self, place: usize, name: &str) -> Manager {
-        Site::start_rsm(self.invocation_with(place, name, ""))
+        self.rsm_of(&binaries::rsm(), (place, name), "")
+    }
+
+    /// Starts the rsm at the path `program` at the host with this index, with a state folder and a
+    /// configuration.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    #[must_use]
+    pub fn rsm_of(&self, program: &Path, place: (usize, &str), config: &str) -> Manager {
+        Site::start_rsm(self.invocation_of(program, place, config))
     }
 
     fn start_rsm((rsm, directory): (Invocation, PathBuf)) -> Manager {
@@ -289,21 +305,50 @@ pub fn all<R: Record + Default>(host: &mut Host) -> Vec<R> {
 ///
 /// When the SA refuses one.
 pub fn register(fabric: &Managed, hosts: &mut [Host]) -> Guid {
-    let named = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
     for (index, host) in hosts.iter_mut().enumerate() {
-        let mut record = McMemberRecord::default();
-        record
-            .set_mgid(BROADCAST)
-            .set_port_gid(fabric.gid(index + 2))
-            .set_p_key(PKey::DEFAULT_FULL)
-            .set_join_state(JoinState::FULL_MEMBER);
-        assert_eq!(host.ask(Method::SET, named, &record).status(), Status::OK);
+        join(fabric, host, index + 2);
     }
+    offer(fabric, &mut hosts[0], 2, 7);
+    subscribe(&mut hosts[1], 0);
+    take_alias(fabric, &mut hosts[1], 3)
+}
+
+/// Makes `host`, the one with index `place`, a member of the broadcast group.
+///
+/// # Panics
+///
+/// When the SA refuses it.
+pub fn join(fabric: &Managed, host: &mut Host, place: usize) {
+    let mask = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
+    let mut record = McMemberRecord::default();
+    record
+        .set_mgid(BROADCAST)
+        .set_port_gid(fabric.gid(place))
+        .set_p_key(PKey::DEFAULT_FULL)
+        .set_join_state(JoinState::FULL_MEMBER);
+    assert_eq!(host.ask(Method::SET, mask, &record).status(), Status::OK);
+}
+
+/// Registers the service `id` of `host`, the one with index `place`.
+///
+/// # Panics
+///
+/// When the SA refuses it.
+pub fn offer(fabric: &Managed, host: &mut Host, place: usize, id: u64) {
     let mut service = ServiceRecord::default();
-    service.set_service_id(7).set_service_gid(fabric.gid(2));
+    service
+        .set_service_id(id)
+        .set_service_gid(fabric.gid(place));
     let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
-    let answer = hosts[0].ask(Method::SET, mask, &service);
-    assert_eq!(answer.status(), Status::OK);
+    assert_eq!(host.ask(Method::SET, mask, &service).status(), Status::OK);
+}
+
+/// Subscribes `host` to the notices of ports that appear, with `sm_key`: 0 for the untrusted.
+///
+/// # Panics
+///
+/// When the SA refuses it.
+pub fn subscribe(host: &mut Host, sm_key: u64) {
     let mut subscription = InformInfo::default();
     subscription
         .set_lid_range_begin(InformInfo::LID_RANGE_ALL)
@@ -312,18 +357,28 @@ pub fn register(fabric: &Managed, hosts: &mut [Host]) -> Guid {
         .set_notice_type(InformInfo::ALL)
         .set_trap_number(Trap::GID_IN_SERVICE)
         .set_vendor_id(InformInfo::ALL_PRODUCERS);
-    let answer = hosts[1].ask(Method::SET, ComponentMask::NONE, &subscription);
-    assert_eq!(answer.status(), Status::OK);
+    let question = (Method::SET, ComponentMask::NONE, sm_key);
+    let answer = host.try_ask(LIMIT, question, &subscription);
+    assert_eq!(answer.map(|answer| answer.status()), Some(Status::OK));
+}
+
+/// Requests an alias GUID for `host`, the one with index `place`, waits until its port holds it,
+/// and returns it.
+///
+/// # Panics
+///
+/// When the SA refuses it.
+pub fn take_alias(fabric: &Managed, host: &mut Host, place: usize) -> Guid {
     let mut record = GuidInfoRecord::default();
-    record.set_lid(fabric.lid(3)).set_block_num(0);
+    record.set_lid(fabric.lid(place)).set_block_num(0);
     let mask = GuidInfoRecord::LID | GuidInfoRecord::BLOCK_NUM;
     let mask = mask | GuidInfoRecord::guid_component(2).expect("there is an index");
-    let answer: GuidInfoRecord = hosts[1].ask(Method::SET, mask, &record).record();
+    let answer: GuidInfoRecord = host.ask(Method::SET, mask, &record).record();
     let alias = answer.guid_info().guid(2).expect("there is an index");
     let held = wait_for_every(LOOK, LIMIT, || {
-        (fabric.guids(3).get(2) == Some(&alias)).then_some(())
+        (fabric.guids(place).get(2) == Some(&alias)).then_some(())
     });
-    assert!(held.is_some(), "{:?}", fabric.guids(3));
+    assert!(held.is_some(), "{:?}", fabric.guids(place));
     alias
 }
 

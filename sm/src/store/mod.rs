@@ -54,7 +54,9 @@ pub use records::{
     Bytes, ChangeError, ChangeSet, NAMESPACE_MAX, Namespace, NamespaceError, Persisted,
     RECORD_KEY_MAX, RECORD_VALUE_MAX,
 };
-pub use replicated::{CABLING, CLAIMS, FOLLOWED_TABLES, LOCAL_TABLES, Replicated};
+pub use replicated::{
+    CABLING, CLAIMS, FOLLOWED_TABLES, LOCAL_TABLES, Replicated, last_commit, number_commit,
+};
 pub use report::{LoadReport, Origin, Quarantined};
 pub use sled_store::SledStore;
 

@@ -29,7 +29,7 @@ use rsm_ids::Guid;
 
 use super::{
     CABLING, ChangeSet, Deadline, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, Life, Persisted, SeenEpoch,
-    SharedStore, StoreError,
+    SharedStore, StoreError, last_commit,
 };
 
 pub use self::claim::Claim;
@@ -464,9 +464,8 @@ impl Worker {
         self.planned = None;
         self.due = now();
         let number = claim.number;
-        let is_newest = before
-            .is_none_or(|before| before.holder == claim.own && before.number == claim.held_before);
         let shared = self.store.state();
+        let is_newest = before.is_none_or(|before| claim.is_ahead_of(before, &shared));
         let state = self.settle(*claim, shared, is_newest, attempt);
         tracing::info!(%epoch, "this manager holds the epoch of the shared store");
         (self.tell)(ReplicaEvent::Granted {
@@ -496,8 +495,8 @@ impl Worker {
     /// The state at the last look at the store, unless this machine was the last to write it.
     fn last_known(&self, claim: &Claim) -> Option<Box<Persisted>> {
         let epoch = self.seen?.epoch;
-        let is_own = epoch.holder == claim.own && epoch.number == claim.held_before;
         let state = self.store.state();
+        let is_own = claim.is_ahead_of(epoch, &state);
         (!is_own && !claim.is_master && !state.is_empty()).then(|| Box::new(state))
     }
 

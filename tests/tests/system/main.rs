@@ -58,6 +58,7 @@ mod peers_shared_memory;
 mod peers_shared_outages;
 mod peers_slurm;
 mod peers_standby;
+mod peers_versions;
 mod peers_web;
 mod peers_web_gpus;
 mod peers_web_history;

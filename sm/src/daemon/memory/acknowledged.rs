@@ -299,14 +299,9 @@ impl Acknowledged {
             Touched::Subscriptions(port) => subscriptions::rows(&sa.events().view(), *port),
         }
     }
-}
 
-impl AckJournal for Acknowledged {
-    fn append(&self, touched: &[Touched], sa: &Sa) -> Option<u64> {
-        let rows: Vec<RowChange> = touched
-            .iter()
-            .flat_map(|touched| self.rows(touched, sa))
-            .collect();
+    /// Appends an entry, and returns the number that its answer waits for, if it waits.
+    pub(super) fn append_rows(&self, rows: &[RowChange]) -> Option<u64> {
         let mut state = self.state.lock();
         if state.closing {
             return None;
@@ -316,7 +311,7 @@ impl AckJournal for Acknowledged {
         if state.is_broken {
             return None;
         }
-        journal::encode(number, &rows, &mut state.waiting);
+        journal::encode(number, rows, &mut state.waiting);
         state.bound();
         if state.is_failing || state.is_broken {
             return None;
@@ -324,6 +319,16 @@ impl AckJournal for Acknowledged {
         drop(state);
         self.bell.notify_one();
         Some(number)
+    }
+}
+
+impl AckJournal for Acknowledged {
+    fn append(&self, touched: &[Touched], sa: &Sa) -> Option<u64> {
+        let rows: Vec<RowChange> = touched
+            .iter()
+            .flat_map(|touched| self.rows(touched, sa))
+            .collect();
+        self.append_rows(&rows)
     }
 
     fn durable(&self) -> u64 {

@@ -23,19 +23,20 @@ use crate::store::{
 };
 
 /// Keys of registrations: few, so that later ones replace earlier ones.
-const KEYS: u64 = 6;
+pub(super) const KEYS: u64 = 6;
 
 /// More records than one batch of the database takes.
 const LARGE: u16 = 1100;
 
 /// How many of the bytes of a failed write reach the disk.
-const TEARS: [TornLength; 4] = [|_| 0, |all| all / 2, |all| all.saturating_sub(1), |all| all];
+pub(super) const TEARS: [TornLength; 4] =
+    [|_| 0, |all| all / 2, |all| all.saturating_sub(1), |all| all];
 
 /// Splitmix64, so that a failing seed can be run again.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -43,22 +44,34 @@ impl Random {
         (z ^ (z >> 31)) % end
     }
 
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+    pub(super) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
 }
 
 /// How the operations of the disk go.
-struct Faults {
+pub(super) struct Faults {
     random: Random,
     /// Of a thousand operations so many fail.
-    per_mille: u64,
+    pub(super) per_mille: u64,
     /// So many more operations succeed before the process ends.
-    left: Option<u64>,
+    pub(super) left: Option<u64>,
+    /// Operations that failed so far.
+    pub(super) failed: u64,
 }
 
 impl Faults {
-    fn check(&mut self, operation: Operation) -> io::Result<()> {
+    /// A disk on which nothing fails yet.
+    pub(super) fn none(seed: u64) -> Faults {
+        Faults {
+            random: Random(seed),
+            per_mille: 0,
+            left: None,
+            failed: 0,
+        }
+    }
+
+    pub(super) fn check(&mut self, operation: Operation) -> io::Result<()> {
         if matches!(
             operation,
             Operation::Read | Operation::List | Operation::Lock
@@ -66,11 +79,15 @@ impl Faults {
             return Ok(());
         }
         match &mut self.left {
-            Some(0) => return Err(ErrorKind::BrokenPipe.into()),
+            Some(0) => {
+                self.failed += 1;
+                return Err(ErrorKind::BrokenPipe.into());
+            }
             Some(left) => *left -= 1,
             None => {}
         }
         if self.random.below(1000) < self.per_mille {
+            self.failed += 1;
             let kinds = [
                 ErrorKind::StorageFull,
                 ErrorKind::ReadOnlyFilesystem,
@@ -82,7 +99,7 @@ impl Faults {
     }
 
     /// The process has ended.
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.left == Some(0)
     }
 }
@@ -95,13 +112,13 @@ struct Registration {
 }
 
 /// The values by key.
-type Rows = BTreeMap<u64, u64>;
+pub(super) type Rows = BTreeMap<u64, u64>;
 
-fn table() -> Namespace {
+pub(super) fn table() -> Namespace {
     Namespace::new("members").unwrap()
 }
 
-fn rows(persisted: &Persisted) -> Rows {
+pub(super) fn rows(persisted: &Persisted) -> Rows {
     let rows = persisted.records.get(&table()).into_iter().flatten();
     let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
     rows.map(|(key, value)| (number(key), number(value)))
@@ -152,21 +169,12 @@ struct Life {
 
 impl World {
     fn new(seed: u64) -> World {
-        // Flushes of a disk would take most of the time, and this test is of what is in the files.
-        let memory = Path::new("/dev/shm");
-        let root = match memory.is_dir() {
-            true => tempfile::tempdir_in(memory).unwrap(),
-            false => tempfile::tempdir().unwrap(),
-        };
+        let root = memory_folder();
         let mut world = World {
             seed,
             root,
             random: Random(seed),
-            faults: Arc::new(Mutex::new(Faults {
-                random: Random(!seed),
-                per_mille: 0,
-                left: None,
-            })),
+            faults: Arc::new(Mutex::new(Faults::none(!seed))),
             folders: 0,
             earlier: Vec::new(),
             base: (0, Rows::new()),
@@ -214,11 +222,7 @@ impl World {
             self.end_while_it_opens();
         }
         // Starts on a disk that fails read the text copy, and have tests of their own.
-        *self.faults.lock() = Faults {
-            random: Random(self.random.below(u64::MAX)),
-            per_mille: 0,
-            left: None,
-        };
+        *self.faults.lock() = Faults::none(self.random.below(u64::MAX));
         let disk = self.disk();
         let opened = FolderStore::open_on(&self.dir(), StoreFabric::Hardware, disk.clone());
         let mut store = opened.unwrap_or_else(|error| panic!("{}: {error}", self.seed));
@@ -256,9 +260,8 @@ impl World {
     /// A start that is killed before it has opened the store.
     fn end_while_it_opens(&mut self) {
         *self.faults.lock() = Faults {
-            random: Random(0),
-            per_mille: 0,
             left: Some(self.random.below(20)),
+            ..Faults::none(0)
         };
         let disk = self.disk();
         let opened = FolderStore::open_on(&self.dir(), StoreFabric::Hardware, disk);
@@ -466,7 +469,17 @@ impl World {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+/// A folder in memory, where there is one: flushes of a disk would take most of the time, and these
+/// tests are of what is in the files.
+pub(super) fn memory_folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    match memory.is_dir() {
+        true => tempfile::tempdir_in(memory).unwrap(),
+        false => tempfile::tempdir().unwrap(),
+    }
+}
+
+pub(super) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -479,7 +492,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// The number in the environment variable `RSM_SEEDS`.
-fn asked() -> Option<u64> {
+pub(super) fn asked() -> Option<u64> {
     std::env::var("RSM_SEEDS").ok()?.parse().ok()
 }
 

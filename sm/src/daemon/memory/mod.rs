@@ -27,6 +27,8 @@ mod shared;
 mod shared_history;
 mod subscriptions;
 mod table;
+#[cfg(test)]
+mod takeover_seeds;
 mod unhealthy;
 
 use std::path::Path;
@@ -61,7 +63,7 @@ use crate::sa;
 use crate::store::io::Disk;
 use crate::store::journal::Journal;
 use crate::store::{
-    ChangeSet, FolderStore, MemoryStore, Persisted, Store, StoreError, StoreFabric,
+    ChangeSet, FolderStore, MemoryStore, Persisted, Store, StoreError, StoreFabric, number_commit,
 };
 
 /// The table of fields that kinds of devices do not keep.
@@ -402,6 +404,9 @@ impl Keeping {
     /// was the one before.
     fn commit(&mut self, pause: Duration) -> Option<Duration> {
         if !self.owed.is_empty() {
+            if self.shared.is_some() {
+                number_commit(&mut self.persisted, &mut self.owed);
+            }
             if let Err(error) = self.store.commit(&self.owed) {
                 self.findings.fail(Part::Store, unwritten(&error));
                 return Some((pause * 2).min(COMMIT_AGAIN.1));

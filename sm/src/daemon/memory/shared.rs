@@ -34,8 +34,8 @@ use crate::publish::{SharedStoreSource, UnixClock};
 use crate::store::etcd::{EtcdOptions, EtcdStore};
 use crate::store::replica::{Claim, Health, ReplicaEvent, ReplicaHandle};
 use crate::store::{
-    ChangeSet, Epoch, LOCAL_TABLES, Namespace, Persisted, Replicated, SharedStore as _, Store,
-    StoreError,
+    ChangeSet, Epoch, LOCAL_TABLES, Namespace, Persisted, Replicated, SharedStore, Store,
+    StoreError, last_commit,
 };
 
 /// The table with the number of the last epoch that this machine held.
@@ -149,6 +149,39 @@ pub(super) fn open(
     let opened = std::thread::scope(|scope| scope.spawn(|| look(&options)).join());
     let opened = opened.map_err(|_| anyhow::anyhow!("the client of the shared store panicked"))?;
     let (store, state) = opened.with_context(cannot)?;
+    let back_end = BackEnd {
+        store: Box::new(store),
+        state,
+        endpoints,
+        core,
+    };
+    start(back_end, local, mailbox, clock, findings)
+}
+
+/// A shared store that was looked at.
+pub(super) struct BackEnd {
+    pub(super) store: Box<dyn SharedStore>,
+    pub(super) state: Stored,
+    /// Where it is, for operators.
+    pub(super) endpoints: String,
+    /// Takes events for the core.
+    pub(super) core: mpsc::Sender<Event>,
+}
+
+/// Starts the thread of the shared store behind `local`.
+pub(super) fn start(
+    back_end: BackEnd,
+    local: Box<dyn Store>,
+    mailbox: &Mailbox,
+    clock: Clock,
+    findings: DaemonFindings,
+) -> anyhow::Result<Opened> {
+    let BackEnd {
+        store,
+        state,
+        endpoints,
+        core,
+    } = back_end;
     let shown: Arc<Mutex<Shown>> = Arc::default();
     let deposed = Arc::default();
     let tell = teller(Teller {
@@ -159,8 +192,8 @@ pub(super) fn open(
         shown: shown.clone(),
         deposed: Arc::clone(&deposed),
     });
-    let replica = ReplicaHandle::start(Box::new(store), tell)
-        .context("cannot start the thread of the shared store")?;
+    let replica =
+        ReplicaHandle::start(store, tell).context("cannot start the thread of the shared store")?;
     let shared = Shared {
         replica: replica.clone(),
         core,
@@ -190,7 +223,8 @@ pub(super) fn open(
 /// another one has stored it later than this machine.
 pub(super) fn begin_with(persisted: &mut Persisted, stored: Stored, owed: &mut ChangeSet) {
     let Some((epoch, rows)) = stored else { return };
-    if epoch.number == held_before(persisted) {
+    let is_own = epoch.number == held_before(persisted);
+    if is_own && last_commit(persisted) >= last_commit(&rows) {
         return;
     }
     let mut changes = ChangeSet::new();

@@ -1,0 +1,356 @@
+//! Two versions side by side: managers of an earlier version and of this one take over from each
+//! other on one state folder and on one shared store, forwards and back.
+//!
+//! The earlier one reads and writes what it knows, and keeps what it does not know. Each of these
+//! tests needs its program, at the path in `RSM_OLD_BIN`; f07ebaa3 is the last version whose rows
+//! differ from those of today:
+//!
+//! ```sh
+//! git worktree add ../rsm-old f07ebaa3
+//! (cd ../rsm-old && cargo build -p rsm --bins)
+//! RSM_OLD_BIN=$PWD/../rsm-old/target/debug/rsm \
+//!     cargo test -p rsm-tests --test system peers_versions -- --ignored
+//! git worktree remove --force ../rsm-old
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::sa::{McMemberRecord, ServiceRecord};
+use rsm_tests::answering::Host;
+use rsm_tests::binaries;
+use rsm_tests::clock::wait_for_every;
+use rsm_tests::etcd::PEERS;
+use rsm_tests::managed::Masks;
+use rsm_tests::peer::require_peers;
+use rsm_tests::sa_key;
+use rsm_tests::sharing::{Manager, Site, all, join, offer, subscribe, take_alias};
+use rsm_tests::virtual_time::partitions;
+use serde_json::Value;
+
+/// 20 switches, 16 hosts with a port each.
+const FABRIC: &str = "fat-tree:k=4,levels=3";
+const LIMIT: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+/// Longer than rsm takes to store a registration.
+const WRITTEN: Duration = Duration::from_secs(2);
+/// Longer than a bring-up of so small a fabric takes, repairs included.
+const QUIET: Duration = Duration::from_secs(2);
+/// The first host that registers: the one with the next index registers with the next manager.
+const FIRST: usize = 2;
+/// The service of the host with index 0; that of each other one has a higher number.
+const SERVICE: u64 = 0x100;
+/// The partition of the host with index 0, likewise.
+const PARTITION: u16 = 0x10;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    Older,
+    New,
+}
+
+use Version::{New, Older};
+
+impl Version {
+    fn program(self) -> PathBuf {
+        match self {
+            Older => binaries::older_rsm(),
+            New => binaries::rsm(),
+        }
+    }
+
+    /// The SM_Key of subscribers. A trusted one is a row of this version alone.
+    fn sm_key_of_subscribers(self) -> u64 {
+        match self {
+            Older => 0,
+            New => sa_key::SA_KEY,
+        }
+    }
+}
+
+/// A configuration that both versions read: the earlier one takes the SA's key from no file.
+fn with_key(rest: &str) -> String {
+    format!("[sm]\nsa_key = \"{}\"\n{rest}", sa_key::text())
+}
+
+/// A manager at a host, and the version of its program.
+struct Turn {
+    manager: Manager,
+    version: Version,
+}
+
+impl Turn {
+    fn start(site: &Site, version: Version, (place, folder): (usize, &str), rest: &str) -> Turn {
+        let manager = site.rsm_of(&version.program(), (place, folder), &with_key(rest));
+        Turn { manager, version }
+    }
+
+    /// Kills it, after a look at what it said.
+    fn kill(self) {
+        let log = self.manager.process.stderr_so_far();
+        for unread in ["not readable", "damaged", "panicked", "quarantined"] {
+            assert!(!log.contains(unread), "{:?}: {log}", self.version);
+        }
+        self.manager.process.kill().unwrap();
+    }
+
+    /// The kinds of its findings, but for that about the master beside a standby.
+    fn findings(&self) -> BTreeSet<String> {
+        let findings = self.manager.ask(&["findings"]).unwrap_or_default();
+        let kinds = findings.as_array().into_iter().flatten();
+        let kinds = kinds.filter_map(|finding| finding["kind"].as_str());
+        let kinds = kinds.filter(|&kind| kind != "other-master");
+        kinds.map(str::to_owned).collect()
+    }
+}
+
+/// What a manager knows of hosts, and what they and switches have of it.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+struct Known {
+    lids: BTreeMap<usize, Lid>,
+    /// Of the managers' ports: a takeover exchanges them.
+    lids_of_managers: BTreeSet<Lid>,
+    master_lids: Vec<Lid>,
+    members: BTreeSet<(Gid, Gid)>,
+    services: BTreeSet<u64>,
+    /// Whether each is trusted, by port and number.
+    subscriptions: BTreeMap<(String, u64), bool>,
+    guids: Vec<Vec<Guid>>,
+    p_keys: Vec<Vec<u16>>,
+    /// Their settings and members.
+    partitions: Vec<Value>,
+    gpu_hosts: BTreeSet<String>,
+    multicast_tables: BTreeMap<Guid, Masks>,
+    /// How often each host was asked to register again.
+    reregistrations: Vec<u32>,
+}
+
+impl Known {
+    fn ask(site: &Site, manager: &Manager, hosts: &mut [Host]) -> Known {
+        let reregistrations = hosts.iter().map(Host::reregistrations).collect();
+        let (fabric, host) = (&site.fabric, &mut hosts[0]);
+        let last = fabric.hosts.len() - 1;
+        let lids = fabric.lids();
+        let others = lids.iter().copied().enumerate();
+        let members: Vec<McMemberRecord> = all(host);
+        let services: Vec<ServiceRecord> = all(host);
+        let members = members.iter();
+        let services = services.iter();
+        let p_keys = fabric.hosts.iter().map(|&port| {
+            let held = fabric
+                .fabric
+                .sim
+                .with(move |sim| partitions::held(sim, port));
+            held.unwrap().iter().map(|key| key.0).collect()
+        });
+        Known {
+            lids: others
+                .filter(|(place, _)| ![0, last].contains(place))
+                .collect(),
+            lids_of_managers: [lids[0], lids[last]].into(),
+            master_lids: fabric.master_lids(),
+            members: members
+                .map(|record| (record.mgid(), record.port_gid()))
+                .collect(),
+            services: services.map(ServiceRecord::service_id).collect(),
+            subscriptions: subscriptions(manager),
+            guids: (1..last).map(|place| fabric.guids(place)).collect(),
+            p_keys: p_keys.collect(),
+            partitions: shown_partitions(manager),
+            gpu_hosts: gpu_hosts(manager),
+            multicast_tables: fabric.multicast_tables(),
+            reregistrations,
+        }
+    }
+
+    /// The same as managers of `version` show it: the earlier one trusts no subscription that
+    /// another process has taken.
+    fn as_shown_by(&self, version: Version) -> Known {
+        let mut shown = self.clone();
+        if version == Older {
+            shown
+                .subscriptions
+                .values_mut()
+                .for_each(|trusted| *trusted = false);
+        }
+        shown
+    }
+}
+
+fn rows(manager: &Manager, arguments: &[&str]) -> Vec<Value> {
+    let answer = manager.ask(arguments);
+    let answer = answer.unwrap_or_else(|| panic!("no answer to {arguments:?}"));
+    answer.as_array().cloned().unwrap_or_default()
+}
+
+fn subscriptions(manager: &Manager) -> BTreeMap<(String, u64), bool> {
+    let rows = rows(manager, &["subscriptions"]);
+    let row = |row: &Value| {
+        let port = row["port_guid"].as_str().unwrap().to_owned();
+        let number = row["number"].as_u64().unwrap_or(0);
+        ((port, number), row["trusted"] == true)
+    };
+    rows.iter().map(row).collect()
+}
+
+fn shown_partitions(manager: &Manager) -> Vec<Value> {
+    let made = |place: usize| {
+        let key = format!("{:#x}", PARTITION + u16::try_from(place).unwrap());
+        manager.ask(&["partition", "show", &key])
+    };
+    (FIRST..FIRST + 4).filter_map(made).collect()
+}
+
+fn gpu_hosts(manager: &Manager) -> BTreeSet<String> {
+    let rows = rows(manager, &["gpu", "hosts"]);
+    let own = rows.iter().filter(|host| host["own"] == true);
+    let names = own.filter_map(|host| host["name"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+/// Registers of everything one with the manager of `turn`, all for the host with index `place`, and
+/// waits until the fabric rests.
+fn register(site: &Site, turn: &Turn, host: &mut Host, place: usize) {
+    let fabric = &site.fabric;
+    join(fabric, host, place);
+    take_alias(fabric, host, place);
+    offer(fabric, host, place, SERVICE + place as u64);
+    subscribe(host, turn.version.sm_key_of_subscribers());
+    let guid = fabric.guids(place)[0].to_string();
+    let p_key = format!("{:#x}", PARTITION + u16::try_from(place).unwrap());
+    let name = format!("part-{place}");
+    let create = ["partition", "create", &p_key, &guid, "--name", &name];
+    turn.manager.command(&create);
+    let file = turn.manager.directory.join("gpu.inventory");
+    let inventory = format!(
+        r#"{{"version":1,"gpus":[{{"index":0}}],"hca_ports":[{{"device":"mlx5_0","port":1,"port_guid":"{guid}"}}],"tiers":[["PIX"]]}}"#
+    );
+    std::fs::write(&file, inventory).unwrap();
+    let file = file.to_str().unwrap();
+    let gpu = format!("gpu-{place}");
+    turn.manager
+        .command(&["gpu", "import", "--host", &gpu, file]);
+    std::thread::sleep(WRITTEN);
+    assert!(fabric.fabric.wait_quiet(QUIET, LIMIT).unwrap(), "no rest");
+}
+
+/// Asserts that `turn` has everything that the managers before it had, and that no host registers
+/// again.
+fn assert_kept(site: &Site, turn: &Turn, hosts: &mut [Host], known: &Known) {
+    let expected = known.as_shown_by(turn.version);
+    let mut ask = || Known::ask(site, &turn.manager, hosts);
+    let mut shown = ask();
+    // GPU hosts and partitions are there after the first answers to hosts.
+    wait_for_every(LOOK, LIMIT / 6, || {
+        shown = ask();
+        (shown == expected).then_some(())
+    });
+    let log = turn.manager.process.stderr_so_far();
+    assert_eq!(shown, expected, "{:?}: {log}", turn.version);
+    let findings = turn.findings();
+    assert_eq!(findings, BTreeSet::new(), "{:?}", turn.version);
+}
+
+fn observed(site: &Site) -> Vec<Host> {
+    let places = FIRST..FIRST + 4;
+    places.map(|place| site.fabric.host(place)).collect()
+}
+
+#[test]
+#[ignore = "needs an rsm of an earlier version, at RSM_OLD_BIN"]
+fn versions_in_turn_on_one_state_folder_keep_each_others_rows_and_set_nothing() {
+    let _ = Older.program();
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start(FABRIC, 1);
+    let mut hosts = observed(&site);
+    let mut known: Option<Known> = None;
+    let mut sets = 0;
+    for (index, version) in [Older, New, Older, New].into_iter().enumerate() {
+        let place = FIRST + index;
+        let turn = Turn::start(&site, version, (0, "folder"), "");
+        if known.is_none() {
+            turn.manager.wait_state("up");
+        }
+        for host in &mut hosts {
+            site.wait_answer(host, 0);
+        }
+        if let Some(known) = &known {
+            std::thread::sleep(QUIET);
+            assert_eq!(site.fabric.sets(), sets, "{index}: {version:?}");
+            assert_kept(&site, &turn, &mut hosts, known);
+        }
+        register(&site, &turn, &mut hosts[index], place);
+        let mut now = Known::ask(&site, &turn.manager, &mut hosts);
+        restore_trust(&mut now, known.as_ref());
+        sets = site.fabric.sets();
+        // The last ones are in no database: the next version reads them from the journal.
+        let late = 2 * SERVICE + place as u64;
+        offer(&site.fabric, &mut hosts[index], place, late);
+        turn.kill();
+        now.services.insert(late);
+        known = Some(now);
+    }
+}
+
+/// A manager of the earlier version shows no subscription as trusted, and one of the new version
+/// will trust those of `before` again.
+fn restore_trust(now: &mut Known, before: Option<&Known>) {
+    let before = before.into_iter().flat_map(|before| &before.subscriptions);
+    for (key, &trusted) in before {
+        if let Some(now) = now.subscriptions.get_mut(key) {
+            *now |= trusted;
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an rsm of an earlier version, at RSM_OLD_BIN"]
+fn versions_that_share_an_etcd_take_over_from_each_other_with_everything() {
+    let _ = Older.program();
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start(FABRIC, 1);
+    let rest = site.config("");
+    let last = site.fabric.hosts.len() - 1;
+    let places = |version| match version {
+        Older => (0, "older"),
+        New => (last, "new"),
+    };
+    let start = |version| Turn::start(&site, version, places(version), &rest);
+    let mut hosts = observed(&site);
+    let mut known: Option<Known> = None;
+    let mut master = start(Older);
+    master.manager.wait_state("up");
+    let lid = site.fabric.lid(0);
+    for index in 0..4 {
+        for host in &mut hosts {
+            site.wait_answer_at(host, lid);
+        }
+        let standby = start(match master.version {
+            Older => New,
+            New => Older,
+        });
+        standby.manager.wait_state("standby");
+        register(&site, &master, &mut hosts[index], FIRST + index);
+        master.manager.wait_stored();
+        let mut now = Known::ask(&site, &master.manager, &mut hosts);
+        restore_trust(&mut now, known.as_ref());
+        assert_eq!(standby.findings(), BTreeSet::new(), "{:?}", standby.version);
+        master.kill();
+        site.wait_answer_at(&mut hosts[0], lid);
+        standby.manager.wait_state("up");
+        assert!(site.fabric.fabric.wait_quiet(QUIET, LIMIT).unwrap());
+        assert_kept(&site, &standby, &mut hosts, &now);
+        let store = standby.manager.status()["shared_store"].clone();
+        assert_eq!(store["epoch"], index as u64 + 2, "{store}");
+        known = Some(now);
+        master = standby;
+    }
+    master.manager.stop();
+}
