@@ -252,6 +252,10 @@ struct Way<'a> {
     difference: &'a Difference<'a>,
 }
 
+/// About how many neighbours above a switch has. Where more switches than this share of all go up,
+/// to look at all switches takes less time than to look above each of them.
+const NEIGHBOURS_ABOVE: usize = 16;
+
 /// The switches of one LID that its stages depend on.
 struct Group {
     lid: Lid,
@@ -439,24 +443,41 @@ impl Way<'_> {
         };
         let mut entries: Vec<(SwitchIdx, Entry)> = switches.iter().flat_map(of_switch).collect();
         entries.sort_by_key(|(_, entry)| entry.lid);
-        let goes_up = |&&(switch, Entry { before, after, .. }): &&(SwitchIdx, Entry)| {
-            self.directions.is_up(switch, before) || self.directions.is_up(switch, after)
-        };
-        let group = |entries: &[(SwitchIdx, Entry)]| {
-            let changed: Vec<SwitchIdx> = entries.iter().map(|&(switch, _)| switch).collect();
-            let up = entries.iter().filter(goes_up);
-            let above = up.flat_map(|&(switch, _)| self.directions.above(switch));
-            let mut senders: Vec<SwitchIdx> = changed.iter().copied().chain(above).collect();
-            senders.sort_unstable();
-            senders.dedup();
-            Group {
-                lid: entries[0].1.lid,
-                changed,
-                senders,
-            }
+        let group = |entries: &[(SwitchIdx, Entry)]| Group {
+            lid: entries[0].1.lid,
+            changed: entries.iter().map(|&(switch, _)| switch).collect(),
+            senders: self.senders(entries),
         };
         let by_lid = entries.chunk_by(|one, other| one.1.lid == other.1.lid);
         by_lid.map(group).collect()
+    }
+
+    /// The switches that may send down to a switch that goes up, one of the two entries being one
+    /// of `entries`, which are the changes of one LID.
+    fn senders(&self, entries: &[(SwitchIdx, Entry)]) -> Vec<SwitchIdx> {
+        let goes_up = |&&(switch, Entry { before, after, .. }): &&(SwitchIdx, Entry)| {
+            self.directions.is_up(switch, before) || self.directions.is_up(switch, after)
+        };
+        let changed = entries.iter().map(|&(switch, _)| switch);
+        let up = entries.iter().filter(goes_up);
+        if up.clone().count() * NEIGHBOURS_ABOVE < self.switches() {
+            let above = up.flat_map(|&(switch, _)| self.directions.above(switch));
+            let mut senders: Vec<SwitchIdx> = changed.chain(above).collect();
+            senders.sort_unstable();
+            senders.dedup();
+            return senders;
+        }
+        let lid = entries[0].1.lid;
+        let mut changes = vec![false; self.switches()];
+        changed.for_each(|switch| changes[switch.index()] = true);
+        let sends_to_change = |switch| {
+            let next = self.directions.next(switch, self.before(switch, lid));
+            next.is_some_and(|next| changes[next.index()])
+        };
+        let switches = self.directions.topology.indices();
+        switches
+            .filter(|&switch| changes[switch.index()] || sends_to_change(switch))
+            .collect()
     }
 }
 
