@@ -19,13 +19,14 @@ use crate::plan::policy::DampingPolicy;
 pub struct Damping {
     policy: DampingPolicy,
     links: BTreeMap<PortKey, Changes>,
+    /// The suppressed ones, each with the time of its last change.
+    suppressed: BTreeSet<(Time, PortKey)>,
 }
 
 #[derive(Clone, Default, Debug)]
 struct Changes {
     /// The latest ones, as many as suppress a link at most.
     recent: VecDeque<Time>,
-    suppressed: bool,
     /// All since the link was last quiet.
     count: u32,
     /// Whether an end is no switch, so that routes keep to the link.
@@ -43,12 +44,24 @@ pub struct FlappingLink {
     pub is_of_host: bool,
 }
 
+/// The links that [`Damping::release`] forgot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Released {
+    /// None.
+    None,
+    /// Links of hosts alone, which routes never kept off.
+    OfHosts,
+    /// Links between switches, which routes may use again.
+    OfRoutes,
+}
+
 impl Damping {
     /// No link has flapped yet.
     pub fn new(policy: DampingPolicy) -> Damping {
         Damping {
             policy,
             links: BTreeMap::new(),
+            suppressed: BTreeSet::new(),
         }
     }
 
@@ -66,6 +79,8 @@ impl Damping {
             return;
         }
         let changes = self.links.entry(link).or_default();
+        let last = changes.recent.back();
+        let was_suppressed = last.is_some_and(|&last| self.suppressed.remove(&(last, link)));
         changes.is_of_host = is_of_host;
         changes.count = changes.count.saturating_add(1);
         changes.recent.push_back(now);
@@ -73,32 +88,42 @@ impl Damping {
             changes.recent.pop_front();
         }
         let oldest = changes.recent.front().copied().unwrap_or(now);
-        changes.suppressed |=
-            changes.recent.len() == threshold as usize && now.since(oldest) <= window;
+        let flaps = changes.recent.len() == threshold as usize && now.since(oldest) <= window;
+        if was_suppressed || flaps {
+            self.suppressed.insert((now, link));
+        }
     }
 
-    /// Forgets links that are quiet by `now`. Returns whether routes may use one of them again.
-    pub fn release(&mut self, now: Time) -> bool {
-        let policy = self.policy;
-        let mut released = false;
-        self.links.retain(|_, changes| {
-            let quiet = now.since(changes.recent.back().copied().unwrap_or(Time::ZERO));
-            if changes.suppressed && quiet >= policy.hold {
-                released |= !changes.is_of_host;
-                return false;
-            }
-            changes.suppressed || quiet <= policy.window
-        });
+    /// Forgets suppressed links that are quiet by `now`.
+    pub fn release(&mut self, now: Time) -> Released {
+        let mut released = Released::None;
+        while let Some(&(last, link)) = self.suppressed.first()
+            && now.since(last) >= self.policy.hold
+        {
+            self.suppressed.pop_first();
+            let changes = self.links.remove(&link);
+            let is_of_host = changes.is_some_and(|changes| changes.is_of_host);
+            released = released.max(match is_of_host {
+                true => Released::OfHosts,
+                false => Released::OfRoutes,
+            });
+        }
         released
+    }
+
+    /// Forgets links that changed too rarely to be suppressed, once they are quiet for the window.
+    fn forget_rare(&mut self, now: Time) {
+        let window = self.policy.window;
+        self.links.retain(|&link, changes| {
+            let last = changes.recent.back().copied().unwrap_or(Time::ZERO);
+            now.since(last) <= window || self.suppressed.contains(&(last, link))
+        });
     }
 
     /// When [`Damping::release`] forgets the next suppressed link.
     pub fn next_release(&self) -> Option<Time> {
-        self.links
-            .values()
-            .filter(|changes| changes.suppressed)
-            .filter_map(|changes| Some(*changes.recent.back()? + self.policy.hold))
-            .min()
+        let &(last, _) = self.suppressed.first()?;
+        Some(last + self.policy.hold)
     }
 
     /// The links between switches that routes should keep off now.
@@ -107,23 +132,21 @@ impl Damping {
     }
 
     /// The suppressed links between switches; the one whose last change is longest ago first.
-    pub fn quietest_first(&self) -> impl Iterator<Item = PortKey> + use<> {
-        let links = self.links.iter();
-        let kept_out = links.filter(|(_, changes)| changes.suppressed && !changes.is_of_host);
-        let mut by_age: Vec<(Option<Time>, PortKey)> = kept_out
-            .map(|(&link, changes)| (changes.recent.back().copied(), link))
-            .collect();
-        by_age.sort_unstable();
-        by_age.into_iter().map(|(_, link)| link)
+    pub fn quietest_first(&self) -> impl Iterator<Item = PortKey> + '_ {
+        let links = self.suppressed.iter().map(|&(_, link)| link);
+        links.filter(|link| !self.links[link].is_of_host)
     }
 
-    /// The links that flap now.
+    /// The links that flap now, by name.
     pub fn flapping(&self) -> impl Iterator<Item = FlappingLink> + '_ {
-        let links = self.links.iter().filter(|(_, changes)| changes.suppressed);
-        links.map(|(&link, changes)| FlappingLink {
-            link,
-            changes: changes.count,
-            is_of_host: changes.is_of_host,
+        let suppressed: BTreeSet<PortKey> = self.suppressed.iter().map(|&(_, link)| link).collect();
+        suppressed.into_iter().map(|link| {
+            let changes = &self.links[&link];
+            FlappingLink {
+                link,
+                changes: changes.count,
+                is_of_host: changes.is_of_host,
+            }
         })
     }
 }
@@ -139,6 +162,7 @@ pub(super) fn count_flaps(
     if old.is_empty() {
         return;
     }
+    damping.forget_rare(now);
     let vanished: BTreeSet<Guid> = delta.nodes_vanished.iter().copied().collect();
     let is_switch = |fabric: &Fabric, key: PortKey| {
         let node = fabric.node_of(key.node);
@@ -204,8 +228,8 @@ mod tests {
         assert_eq!(damping.suppressed(), BTreeSet::from([LINK]));
         damping.flapped(LINK, false, at(20));
         assert_eq!(damping.next_release(), Some(at(50)));
-        assert!(!damping.release(at(49)));
-        assert!(damping.release(at(50)));
+        assert_eq!(damping.release(at(49)), Released::None);
+        assert_eq!(damping.release(at(50)), Released::OfRoutes);
         assert_eq!(damping.suppressed(), BTreeSet::new());
     }
 
@@ -218,7 +242,7 @@ mod tests {
         assert_eq!(flapping.len(), 1);
         assert!(flapping[0].is_of_host && flapping[0].changes == 3);
         assert_eq!(damping.next_release(), Some(at(32)));
-        assert!(!damping.release(at(32)), "no route changes");
+        assert_eq!(damping.release(at(32)), Released::OfHosts);
         assert_eq!(damping.flapping().count(), 0);
     }
 
@@ -229,7 +253,8 @@ mod tests {
             damping.flapped(LINK, false, at(60 * minute));
             assert!(damping.suppressed().is_empty());
         }
-        assert!(!damping.release(at(60 * 200)));
+        assert_eq!(damping.release(at(60 * 200)), Released::None);
+        damping.forget_rare(at(60 * 200));
         assert!(damping.links.is_empty());
     }
 }

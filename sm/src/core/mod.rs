@@ -74,7 +74,7 @@ use rsm_routing::adaptive::GroupIds;
 pub use self::activity::{Activity, PassProgress};
 use self::congestion::CongestionState;
 use self::convergence::Meter;
-use self::damping::Damping;
+use self::damping::{Damping, Released};
 use self::draining::BeforeDrain;
 pub use self::dry_run::Handover;
 use self::election::Election;
@@ -463,11 +463,10 @@ impl Core {
                 Role::Discovering | Role::Master => self.work.sweep_lightly(),
             }
         }
-        let flapping = self.damping.flapping().count();
-        if self.damping.release(now) {
-            self.work.plan_again("a flapping link is quiet");
-        } else if self.damping.flapping().count() < flapping {
-            self.publish(now);
+        match self.damping.release(now) {
+            Released::None => {}
+            Released::OfHosts => self.publish(now),
+            Released::OfRoutes => self.work.plan_again("a flapping link is quiet"),
         }
         self.release_healthy(now);
         if self.rebalance_at.is_some_and(|due| due <= now) {
