@@ -94,7 +94,7 @@ impl Isolate {
     /// All values.
     pub const ALL: [Isolate; 3] = [Isolate::Off, Isolate::Suggest, Isolate::On];
 
-    /// As the configuration writes it.
+    /// The word in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Isolate::Off => "off",

@@ -19,7 +19,7 @@ impl Takeover {
     /// All values.
     pub const ALL: [Takeover; 3] = [Takeover::Auto, Takeover::Rewrite, Takeover::Trust];
 
-    /// As the configuration writes it.
+    /// The word in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Takeover::Auto => "auto",
@@ -43,7 +43,7 @@ impl MKeyMode {
     /// All values.
     pub const ALL: [MKeyMode; 2] = [MKeyMode::One, MKeyMode::PerPort];
 
-    /// As the configuration writes it.
+    /// The word in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             MKeyMode::One => "one",
@@ -66,7 +66,7 @@ impl Virtualization {
     /// All values.
     pub const ALL: [Virtualization; 2] = [Virtualization::Off, Virtualization::On];
 
-    /// As the configuration writes it.
+    /// The word in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Virtualization::Off => "off",
@@ -95,7 +95,7 @@ impl AggregationNodes {
         AggregationNodes::Off,
     ];
 
-    /// As the configuration writes it.
+    /// The word in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             AggregationNodes::Keep => "keep",
@@ -134,7 +134,7 @@ impl AdaptiveRouting {
         AdaptiveRouting::FastRecovery,
     ];
 
-    /// As the configuration writes it.
+    /// The word in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             AdaptiveRouting::Off => "off",
@@ -160,7 +160,7 @@ impl Fdr10 {
     /// All values.
     pub const ALL: [Fdr10; 3] = [Fdr10::AsIs, Fdr10::On, Fdr10::Off];
 
-    /// As the configuration writes it.
+    /// The word in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Fdr10::AsIs => "as-is",
@@ -195,7 +195,7 @@ impl SmLid {
     /// All values.
     pub const ALL: [SmLid; 3] = [SmLid::Auto, SmLid::Port, SmLid::Floating];
 
-    /// As the configuration writes it.
+    /// The word in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             SmLid::Auto => "auto",
@@ -219,7 +219,7 @@ impl StoreBackend {
     /// All values.
     pub const ALL: [StoreBackend; 2] = [StoreBackend::Sled, StoreBackend::Etcd];
 
-    /// As the configuration writes it.
+    /// The word in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             StoreBackend::Sled => "sled",

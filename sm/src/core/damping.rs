@@ -47,7 +47,7 @@ pub struct FlappingLink {
 /// The links that [`Damping::release`] forgot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Released {
-    /// None.
+    /// No link.
     None,
     /// Links of hosts alone, which routes never kept off.
     OfHosts,

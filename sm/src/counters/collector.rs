@@ -76,7 +76,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Those of a model, with the service level `sl` where any will do.
+    /// Routes of a model, with the service level `sl` where any will do.
     pub fn new(fabric: &Fabric, levels: Option<PlannedLevels>, sl: u8) -> Routes {
         let own = fabric.local.map(|at| fabric.port(at));
         let image = own.and_then(|port| port.p_keys.as_ref());

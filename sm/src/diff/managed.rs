@@ -31,7 +31,7 @@ pub fn differing(source: &Source<'_>, key: PortKey, origin: Origin) -> Vec<Block
 }
 
 impl Comparison<'_> {
-    /// What planned blocks derive from.
+    /// The source of planned blocks.
     fn planned_blocks(&self) -> Source<'_> {
         Source::of_plan(self.inventory, &self.inventory.alias_guids, self.plan)
     }

@@ -20,11 +20,11 @@ use crate::capabilities::DeviceCapabilities;
 /// The sign that a port holds another M_Key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MKeySign {
-    /// It shows another key.
+    /// The port shows another key.
     Shown,
-    /// It hides a key, and ignored a Set.
+    /// The port hides a key, and ignored a Set.
     SetIgnored,
-    /// It reported a packet of this subnet manager as one with a wrong key (trap 256).
+    /// The port reported a packet of this subnet manager as one with a wrong key (trap 256).
     Reported,
 }
 
@@ -228,7 +228,7 @@ impl Hardware {
         Some(switch)
     }
 
-    /// As [`Hardware::switch_mut`], with the ports of the switch.
+    /// The switch as by [`Hardware::switch_mut`], and its ports.
     pub fn switch_with_ports_mut(
         &mut self,
         guid: Guid,

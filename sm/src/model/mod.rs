@@ -1,4 +1,4 @@
-//! What the hardware holds, as far as it has answered.
+//! The state of the hardware, as far as it has answered.
 
 pub mod adaptive_image;
 pub mod habits;

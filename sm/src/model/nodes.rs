@@ -26,7 +26,7 @@ pub const MISSES_TOLERATED: u8 = 3;
 /// State of a switch.
 #[derive(Clone, Debug)]
 pub struct InventorySwitch {
-    /// As last answered.
+    /// SwitchInfo as last answered.
     pub info: SwitchInfo,
     /// The forwarding table it holds.
     pub lft: LftImage,
@@ -71,7 +71,7 @@ impl InventorySwitch {
 /// One port as last seen.
 #[derive(Clone, Debug, Default)]
 pub struct InventoryPort {
-    /// As last answered; `None` until the first answer.
+    /// PortInfo as last answered; `None` until the first answer.
     pub info: Option<PortInfo>,
     /// The port's GUID; of a switch's external ports the node's own GUID.
     pub guid: Guid,

@@ -8,7 +8,7 @@ use crate::model::managed::{BlockKey, Content, Origin};
 use crate::plan::managed::Source;
 
 impl Inventory {
-    /// What planned blocks derive from, as far as sweeps need it.
+    /// The source of planned blocks, as far as sweeps need it.
     pub(super) fn source(&self) -> Source<'_> {
         Source {
             hardware: &self.hardware,

@@ -13,7 +13,7 @@ pub struct PartitionLoss {
     /// Number of ports and virtual ports of hosts and routers that can no longer talk in the
     /// partition with another such port.
     pub ports: usize,
-    /// Of these, the number that can talk with none but the subnet manager's own port any more, in
+    /// Number of those `ports` that can talk only with the subnet manager's own port any more, in
     /// any partition.
     pub isolated: usize,
     /// Number of pairs that can no longer talk in the partition.

@@ -23,14 +23,14 @@ use super::image::BlockTable;
 /// The content of a block.
 pub type Content = [u8; 64];
 
-/// What is the same of a managed attribute on all devices.
+/// The properties that a managed attribute has on all devices.
 #[derive(Debug)]
 pub struct Managed {
     /// The attribute.
     pub attribute: AttrId,
     /// Why a block is written, for reports.
     pub reason: &'static str,
-    /// What the planned content derives from, and so the ports that have any.
+    /// The origin of the planned content, which decides the ports that have any.
     pub origin: Origin,
     /// The modifier of a block of a port.
     modifier: fn(PortKey, u16) -> u32,
@@ -42,7 +42,7 @@ pub struct Managed {
     agrees: fn(u16, &Content, &Content) -> bool,
 }
 
-/// What the content of a managed attribute derives from.
+/// The origin of a managed attribute's content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// Requests of hosts to the SA: end ports have it. A block that was once read or written stays
@@ -84,7 +84,7 @@ impl ManagedAttribute {
         ManagedAttribute::RateLimits,
     ];
 
-    /// What is the same of the attribute on all devices.
+    /// The properties of the attribute on all devices.
     pub fn managed(self) -> &'static Managed {
         match self {
             ManagedAttribute::GuidInfo => &guid_info::GUID_INFO,
