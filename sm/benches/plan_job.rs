@@ -12,11 +12,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rsm::fabric::Fabric;
-use rsm::offline;
 use rsm::plan::policy::Policy;
 use rsm::plan::{Plan, PlanJob, plan};
 use rsm_ids::PortKey;
+use rsm_model::fabric::Fabric;
 use rsm_routing::generate::generate;
 
 /// How often the first plan is made, which takes seconds.
@@ -52,7 +51,7 @@ fn main() {
         .skip(1)
         .find(|argument| !argument.starts_with('-'));
     let spec = wanted.as_deref().unwrap_or("pgft:3;32,32,44;1,32,16;1,1,2");
-    let whole = Arc::new(offline::fabric(&generate(spec).expect("a generator")));
+    let whole = Arc::new(Fabric::of_netlist(&generate(spec).expect("a generator")));
     let first = PlanJob::first(whole.clone(), Arc::new(Policy::default()));
     let (time, before) = median(&first, FIRST_RUNS);
     println!("{spec}: first plan {time:.1} ms, proved {}", before.proved);

@@ -17,7 +17,6 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rsm::fabric::Fabric;
 use rsm::health::SlowLinks;
 use rsm::offline;
 use rsm::plan::policy::Policy;
@@ -36,6 +35,7 @@ use rsm_mad::wire::sa::{
     ComponentMask, LinearForwardingTableRecord, NodeRecord, PathRecord, PortInfoRecord, Record,
     SaMad,
 };
+use rsm_model::fabric::Fabric;
 
 const FABRICS: [&str; 2] = ["fat-tree:k=12,levels=3", "pgft:3;32,32,44;1,32,16;1,1,2"];
 
@@ -64,7 +64,7 @@ struct Host {
 /// The fabric as it is when the plan for it is written.
 fn settled(spec: &str) -> Snapshot {
     let netlist = offline::load(spec).expect("the specification is right");
-    let mut fabric = offline::fabric(&netlist);
+    let mut fabric = Fabric::of_netlist(&netlist);
     let job = PlanJob::first(Arc::new(fabric.clone()), Arc::new(Policy::default()));
     let Outcome::Plan(plan) = plan::plan(&job) else {
         unreachable!("a generated tree can be routed");

@@ -5,9 +5,9 @@
 //! differences, [`push`] writes them. [`core`] takes events through the stages; everything that
 //! touches a clock, a socket or a file is outside of it.
 
-pub mod alias_guids;
+#[cfg(test)]
+mod aggregated;
 pub mod avoid;
-pub mod capabilities;
 pub mod cli;
 pub mod config;
 pub mod congestion;
@@ -16,19 +16,13 @@ pub mod counters;
 pub mod daemon;
 pub mod diff;
 pub mod dump;
-pub mod expected;
-pub mod fabric;
-pub mod findings;
-pub mod footprint;
 pub mod health;
 pub mod history;
 pub mod m_keys;
 pub mod migrate;
-pub mod model;
 pub mod offline;
 pub mod overlay;
 pub mod plan;
-pub mod port_info;
 pub mod publish;
 pub mod push;
 pub mod qos;
@@ -36,7 +30,5 @@ pub mod sa;
 pub mod state;
 pub mod store;
 pub mod sweep;
-mod text;
 pub mod whatif;
-pub mod whole;
 mod witness;

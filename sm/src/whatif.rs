@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, PortKey};
+use rsm_model::fabric::{Fabric, PortRef};
 use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::verify;
 
-use crate::fabric::{Fabric, PortRef};
 use crate::plan::{self, Plan, PlanJob};
 
 /// The cable or node to lose.
@@ -221,21 +221,21 @@ fn compare(consequence: &mut Consequence, plan: &Plan, next: &Plan) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::fabric::Node;
-    use crate::offline;
-    use crate::plan::policy::Policy;
     use rsm_ids::PortNum;
     use rsm_mad::wire::attr::NodeType;
+    use rsm_model::fabric::Node;
     use rsm_routing::generate::generate;
     use rsm_routing::netlist::Netlist;
+
+    use super::*;
+    use crate::plan::policy::Policy;
 
     fn planned(spec: &str) -> Arc<Plan> {
         planned_for(&generate(spec).unwrap())
     }
 
     fn planned_for(netlist: &Netlist) -> Arc<Plan> {
-        let fabric = Arc::new(offline::fabric(netlist));
+        let fabric = Arc::new(Fabric::of_netlist(netlist));
         let job = PlanJob::first(fabric, Arc::new(Policy::default()));
         let planned = plan::plan(&job).plan();
         planned.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn a_switch_takes_its_aggregation_node_with_it() {
         let netlist = generate("pgft:2;4,4;1,2;1,1").unwrap();
-        let netlist = offline::with_aggregation_nodes(netlist);
+        let netlist = crate::aggregated::with_aggregation_nodes(netlist);
         let plan = planned_for(&netlist);
         assert_eq!(plan.lids.lids.len(), 16 + 2 * 6, "each switch has one");
         loses_each_switch(&plan);

@@ -10,12 +10,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rsm::model::LidClaim;
 use rsm::store::io::Disk;
 use rsm::store::{
     ChangeSet, LoadReport, Namespace, Origin, Persisted, SledStore, Store, StoreFabric,
 };
 use rsm_ids::{Guid, Lid, Lmc};
+use rsm_model::LidClaim;
 
 const DIR: &str = "RSM_TEST_STORE_DIR";
 const COMMITS: &str = "RSM_TEST_STORE_COMMITS";

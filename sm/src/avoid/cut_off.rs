@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use rsm_ids::PortKey;
+use rsm_model::fabric::{Fabric, NodeIx, PortRef};
+use rsm_model::text::count;
 
 use super::graph::{Graph, Joined};
 use super::{Avoid, Part};
-use crate::fabric::{Fabric, NodeIx, PortRef};
-use crate::text::count;
 
 /// Most names in the text.
 const SHOWN: usize = 8;

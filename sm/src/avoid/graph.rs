@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use rsm_ids::{Guid, PortKey};
-
-use crate::fabric::{Fabric, Node};
+use rsm_model::fabric::{Fabric, Node};
 
 /// A cable between two switches that may carry packets.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use rsm_ids::PortKey;
+use rsm_model::fabric::Fabric;
 
 use super::graph::{Graph, Joined};
-use crate::fabric::Fabric;
 
 /// The links among `candidates` that join switches of `fabric` which no cable outside `out` joins.
 ///

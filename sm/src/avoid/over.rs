@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use rsm_ids::{Guid, Lid, PortKey};
+use rsm_model::fabric::Fabric;
 use rsm_routing::tables::Lft;
 
 use super::Part;
-use crate::fabric::Fabric;
 
 /// The LIDs that tables lead over a part.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

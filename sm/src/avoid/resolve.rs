@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use rsm_ids::PortKey;
+use rsm_model::fabric::Fabric;
 
 use super::graph::{Graph, Joined};
 use super::{Avoid, Part, Reason};
-use crate::fabric::Fabric;
 
 /// The effect of an [`Avoid`] on a fabric.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -2,19 +2,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::{Guid, PortKey};
+use rsm_model::fabric::Fabric;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::generate::generate;
 
 use super::{Avoid, AvoidError, Drained, Part, Reason};
-use crate::fabric::Fabric;
-use crate::offline;
 use crate::plan::policy::Policy;
 use crate::plan::{self, Plan, PlanJob};
 
 const TREE: &str = "pgft:2;4,4;1,2;1,1";
 
 fn fabric(spec: &str) -> Arc<Fabric> {
-    Arc::new(offline::fabric(&generate(spec).unwrap()))
+    Arc::new(Fabric::of_netlist(&generate(spec).unwrap()))
 }
 
 fn planned(job: &PlanJob) -> Arc<Plan> {
@@ -143,8 +142,8 @@ fn draining_a_leaf_is_refused_with_its_hosts_unless_they_are_drained_too() {
 
 #[test]
 fn a_spine_with_an_aggregation_node_may_be_drained() {
-    let netlist = offline::with_aggregation_nodes(generate(TREE).unwrap());
-    let fabric = Arc::new(offline::fabric(&netlist));
+    let netlist = crate::aggregated::with_aggregation_nodes(generate(TREE).unwrap());
+    let fabric = Arc::new(Fabric::of_netlist(&netlist));
     let spines = fabric.switches().map(|(_, node)| node);
     let spines = spines.filter(|node| node.reported().contains("spine-"));
     let spines: Vec<Guid> = spines.map(|node| node.guid).collect();
@@ -308,7 +307,7 @@ fn random_drains_leave_all_ports_reachable_and_no_transit_over_parts_not_in_use(
         let Ok(netlist) = generate(spec) else {
             panic!("{spec} is a fabric");
         };
-        let fabric = Arc::new(offline::fabric(&netlist));
+        let fabric = Arc::new(Fabric::of_netlist(&netlist));
         let policy = Arc::new(Policy {
             engine,
             ..Policy::default()

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rsm_ids::{Guid, Lid, Lmc};
+use rsm_model::LidClaim;
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::number;
-use crate::model::LidClaim;
 
 /// The claims of a `guid2lid` file.
 #[derive(Clone, Debug, Default)]

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use rsm_ids::Guid;
+use rsm_model::NodeNames;
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::load::read_text;
 use super::named_files::unread;
-use crate::model::NodeNames;
 
 /// The longest name in bytes, four times a NodeDescription (IBA 14.2.5.2).
 const NAME_MAX: usize = 256;

@@ -11,13 +11,13 @@ use rsm_mad::transport::Datagram;
 use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_mad::wire::congestion::CcMad;
 use rsm_mad::wire::header::{AttrId, MadHeader, Method};
+use rsm_model::fabric::{Fabric, Node, Port};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::agent::{Agent, Device};
 use super::view::{AgentStatus, CongestionView};
 use crate::config::{CongestionPolicy, SwitchPorts};
 use crate::counters::Routes;
-use crate::fabric::{Fabric, Node, Port};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// Time until another attempt where the transport takes no more datagrams.
 const SEND_PAUSE: Duration = Duration::from_millis(20);

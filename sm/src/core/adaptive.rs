@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
+use rsm_model::InventorySwitch;
+use rsm_model::adaptive_image::entries_of_block;
+use rsm_model::adaptive_image::{entry_block, groups_of_block};
+use rsm_model::capabilities::DeviceType;
+use rsm_model::habits::{DeviceHabit, DeviceKind};
 use rsm_routing::adaptive::GroupIds;
 
 use super::Core;
-use crate::capabilities::DeviceType;
-use crate::model::InventorySwitch;
-use crate::model::adaptive_image::{entry_block, groups_of_block};
-use crate::model::habits::{DeviceHabit, DeviceKind};
 use crate::plan::Plan;
-use crate::plan::adaptive::{Adaptive, AdaptiveHardware, AdaptiveSwitch, entries_of_block};
+use crate::plan::adaptive::{Adaptive, AdaptiveHardware, AdaptiveSwitch};
 use crate::push::{Cause, FailedSet, Task};
 use crate::sweep::adaptive::{can_route_adaptively, fail, pass, to_read_back};
 use crate::sweep::adaptive_trials::TrialFault;

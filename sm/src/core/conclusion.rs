@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
+use rsm_model::findings::{Finding, FindingKind};
 
 use super::convergence::Pushed;
 use super::event::Effect;
 use super::stage::Stage;
 use super::{Core, HISTORY, Pass, SavedCoreState};
-use crate::findings::{Finding, FindingKind};
 use crate::state::{Convergence, Role};
 use crate::sweep::Query;
 

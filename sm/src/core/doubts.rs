@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Mtu, PortInfo, PortState, VlCap};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::habits::DeviceKind;
+use rsm_model::port_info::{FieldMask, LinkMismatch};
 
 use super::Core;
 use crate::diff::{Changes, next_bounce};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::model::habits::DeviceKind;
-use crate::port_info::{FieldMask, LinkMismatch};
 use crate::sweep::doubts::{Doubt, Reading};
 
 /// Mismatched links that have a finding of their own; a wrong setting makes thousands.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PortInfo;
+use rsm_model::fabric::{Fabric, PortRef};
 
 use super::convergence::Pushed;
 use super::event::Effect;
 use super::{Core, Mode};
 use crate::diff::{Changes, Comparison, Reregister};
-use crate::fabric::{Fabric, PortRef};
 use crate::plan::Plan;
 use crate::push::rehearse;
 

@@ -21,6 +21,9 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
+use rsm_model::Mark;
+use rsm_model::alias_guids::AliasGuids;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::event::{Effect, EpochEvent, EpochRequest};
 use super::health::isolate_again;
@@ -30,11 +33,8 @@ use super::requests::Context;
 use super::role::{self, ElectionOutcome};
 use super::stage::Stage;
 use super::{Core, SavedCoreState};
-use crate::alias_guids::AliasGuids;
 use crate::diff::{Looked, LookedMulticast, Reregister};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::Health;
-use crate::model::Mark;
 use crate::plan::lids::{Apart, Claim, Claims};
 use crate::state::Role;
 use crate::store::Epoch;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use rsm_mad::Time;
+use rsm_model::expected::{Accept, Cabling};
+use rsm_model::fabric::{Delta, Fabric};
 
 use super::Core;
-use crate::expected::{Accept, Cabling};
-use crate::fabric::{Delta, Fabric};
 use crate::plan::Plan;
 use crate::plan::lint::Proved;
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::convergence::Part;
 use super::epoch::Holding;
 use super::role::{self, ElectionOutcome};
 use super::stage::Stage;
 use super::{Core, Mode};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::state::Role;
 use crate::sweep::{Sweep, SweepScope};
 

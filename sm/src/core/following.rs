@@ -1,6 +1,6 @@
 //! A standby's knowledge of the subnet of a master that shares its store, and how it keeps up.
 //!
-//! The store has the number of the master's last plan, and the [footprints](crate::footprint) of the
+//! The store has the number of the master's last plan, and the [footprints](rsm_model::footprint) of the
 //! last ones. Whenever that number changes, the standby reads again what they name, Gets only and
 //! few at a time; where they do not lead back to what it has read, the whole subnet. A reading that
 //! began after the master had stored the number of a plan, and no push since, is what a takeover can
@@ -9,11 +9,11 @@
 use std::time::Duration;
 
 use rsm_mad::Time;
+use rsm_model::Parts;
+use rsm_model::footprint::Footprints;
 
 use super::scouting::Scouting;
 use super::{Core, SavedCoreState};
-use crate::footprint::Footprints;
-use crate::model::Parts;
 use crate::state::{Following, Role};
 use crate::sweep::{Sweep, SweepScope};
 

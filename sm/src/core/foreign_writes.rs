@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::mft_image::MftBlock;
+use rsm_model::port_info::{FieldIndex, FieldMask};
 
 use super::work::doubled;
 use super::{Core, Mode};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::model::mft_image::MftBlock;
-use crate::port_info::{FieldIndex, FieldMask};
 use crate::state::Role;
 use crate::sweep::Sweep;
 use crate::sweep::read_back::{Overwritten, Samples, SwitchField};

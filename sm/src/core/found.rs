@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
+use rsm_model::fabric::{Fabric, NodeIx, PortRef};
+use rsm_model::mft_image::HeldMasks;
 
-use crate::fabric::{Fabric, NodeIx, PortRef};
-use crate::model::mft_image::HeldMasks;
 use crate::plan::groups::{GroupMembers, GroupSet};
 
 /// How long inherited members stay: longer than thousands of hosts take to join again after a

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use rsm_ids::PortKey;
 use rsm_mad::Time;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::Core;
 use crate::avoid::{Avoid, Part, Reason};
 use crate::config::Isolate;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::{Health, PortErrors, SavedHealth, SlowLinks};
 use crate::state::Role;
 
@@ -112,7 +112,7 @@ impl Core {
             .collect();
         ill.sort_by(|a, b| is_out(b.0).cmp(&is_out(a.0)).then(b.3.total_cmp(&a.3)));
         let cables = self.fabric.links().filter(|&(a, b)| {
-            let is_switch = |at: crate::fabric::PortRef| self.fabric.node(at.node).is_switch();
+            let is_switch = |at: rsm_model::fabric::PortRef| self.fabric.node(at.node).is_switch();
             is_switch(a) && is_switch(b)
         });
         let most = (cables.count() / ISOLATED_ONE_IN).max(LEAST_ISOLATED);

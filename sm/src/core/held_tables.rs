@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_ids::Guid;
+use rsm_model::Mark;
+use rsm_model::mft_image::HeldMasks;
 
-use crate::model::Mark;
-use crate::model::mft_image::HeldMasks;
 use crate::plan::HeldTable;
 use crate::sweep::inventory::Inventory;
 

@@ -9,10 +9,10 @@
 use std::time::Duration;
 
 use rsm_mad::Time;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::Core;
 use crate::diff::Reregister;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::state::Role;
 
 /// A master that lived so much longer in the fabric than in the store may have acknowledged what the

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use rsm_ids::PortKey;
 use rsm_mad::Time;
+use rsm_model::expected::Expected;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::Core;
 use super::epoch::Holding;
 use super::event::{Effect, Ticket};
-use crate::expected::Expected;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::m_keys::Generations;
 use crate::state::{MKeyStatus, Role};
 use crate::store::replica::{BEAT, FOLLOW_PLAN};

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PKey;
+use rsm_model::findings::Finding;
 
 use super::Core;
 use super::event::{Effect, Ticket};
 use crate::config::{PartitionLoss, Partitions};
-use crate::findings::Finding;
 use crate::overlay::{Action, Change, ChangeError, Overlay, WhenCutOff};
 use crate::plan::PlanError;
 use crate::plan::partitions::{loss_between, overfull};

@@ -7,11 +7,11 @@ use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::{ClientConfig, Priority, Request};
 use rsm_mad::wire::attr::{Attribute, NodeInfo};
+use rsm_model::InventoryNode;
 
 use super::Core;
 use super::requests::Context;
 use super::stage::Stage;
-use crate::model::InventoryNode;
 use crate::sweep::{AgentAnswer, Query, Withdrawal};
 
 /// Attempts of a Set that a node leaves unanswered before a push goes on without the node, if

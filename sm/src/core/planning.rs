@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
+use rsm_model::fabric::Delta;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::mft_image::HeldMasks;
 
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
 use super::stage::Stage;
 use super::{Core, Pass};
 use crate::diff::Changes;
-use crate::fabric::Delta;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::model::mft_image::HeldMasks;
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::{Claim, vport_claims};
 use crate::plan::{JobKind, Outcome, Plan, PlanJob};

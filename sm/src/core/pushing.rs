@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::whole::{Step, Whole};
 use rsm_routing::tables::Tables;
 
 use super::convergence::{Part, Pushed};
@@ -12,11 +14,9 @@ use super::event::Effect;
 use super::stage::Stage;
 use super::{Core, Mode, Pass};
 use crate::diff::{Changes, Comparison, Looked, VPortChanges};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::Plan;
 use crate::push::{Cause, FailedSet, Push, Task};
 use crate::state::{Forthcoming, Role, TablesWritten};
-use crate::whole::{Step, Whole};
 
 impl Core {
     /// Writes the difference to the plan in force, which was made for an earlier state of the

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rsm_ids::Guid;
 use rsm_mad::client::ClientConfig;
+use rsm_model::NodeNames;
 
 use crate::config::{CongestionPolicy, HealthPolicy, Takeover};
-use crate::model::NodeNames;
 use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 use crate::state::Identity;
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use rsm_mad::Time;
 use rsm_mad::client::{Completion, RequestFailure};
+use rsm_model::findings::{Severity, Subject};
 
 use super::Core;
 use super::requests::Context;
 use super::stage::Stage;
-use crate::findings::{Severity, Subject};
 use crate::sweep::fault;
 
 /// Silence from which on an operator is told of it.

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::wire::attr::CapabilityMask;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::Core;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// The ports of silent managers.
 #[derive(Default, Debug)]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PortState;
+use rsm_model::InventoryPort;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::{Core, role};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::model::InventoryPort;
 use crate::state::{Role, Snapshot};
 use crate::sweep::fault;
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use rsm_mad::Time;
+use rsm_model::fabric::{Delta, Fabric};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::convergence::Part;
 use super::damping::count_flaps;
@@ -13,8 +15,6 @@ use super::requests::Context;
 use super::role::{self, ElectionOutcome};
 use super::work::Next;
 use super::{Core, Mode, Pass};
-use crate::fabric::{Delta, Fabric};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::push::Push;
 use crate::state::Role;
 use crate::sweep::read_back::Samples;

@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::Time;
+use rsm_model::lft_image::LFT_BLOCK;
 
 use super::stage::Stage;
 use super::{Core, Pass};
 use crate::diff::{Changes, PortChange};
-use crate::model::lft_image::LFT_BLOCK;
 use crate::plan::Plan;
 use crate::state::Role;
 use crate::sweep::{Query, Sweep};

@@ -6,11 +6,11 @@
 //! holds and does not use.
 
 use rsm_ids::{Guid, Lid};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::{InventoryPort, InventorySwitch};
 
 use super::Core;
 use crate::config::Takeover;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::model::{InventoryPort, InventorySwitch};
 
 impl Core {
     /// Begins to manage the subnet: the manager before may have turned adaptive routing on since

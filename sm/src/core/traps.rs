@@ -8,12 +8,12 @@ use rsm_mad::transport::Datagram;
 use rsm_mad::wire::attr::{Attribute, BadMKey, Notice, PortThreshold, SmInfo, TrapDetails};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
+use rsm_model::fabric::Delta;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::stage::Stage;
 use super::trap_pauses::TrapPauses;
 use super::{Core, Effect, Mode};
-use crate::fabric::Delta;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::Babbling;
 use crate::state::Role;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rsm_ids::Guid;
+use rsm_model::fabric::Fabric;
 
-use crate::fabric::Fabric;
 use crate::plan::groups::{GroupMembers, GroupSet};
 
 /// The port GUID of each virtual port's GUID, of one model of the subnet.
@@ -78,10 +78,9 @@ fn owners(fabric: &Fabric) -> HashMap<Guid, Guid> {
 #[cfg(test)]
 mod tests {
     use rsm_ids::Lid;
+    use rsm_model::vports::{PortVPorts, VPort};
 
     use super::*;
-    use crate::model::vports::{PortVPorts, VPort};
-    use crate::offline;
 
     const MLID: Lid = Lid(0xC000);
 
@@ -96,8 +95,8 @@ mod tests {
 
     #[test]
     fn port_receives_for_its_vports_and_other_groups_are_shared() {
-        let netlist = offline::load("fat-tree:k=4,levels=2").unwrap();
-        let mut fabric = offline::fabric(&netlist);
+        let netlist = rsm_routing::generate::generate("fat-tree:k=4,levels=2").unwrap();
+        let mut fabric = Fabric::of_netlist(&netlist);
         let hosts: Vec<_> = fabric.end_ports().map(|(at, _)| at).collect();
         let hosts = hosts.iter().filter(|at| !fabric.node(at.node).is_switch());
         let [first, second] = hosts.copied().take(2).collect::<Vec<_>>()[..] else {

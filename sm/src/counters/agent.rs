@@ -8,13 +8,13 @@ use rsm_mad::Time;
 use rsm_mad::wire::attr::NodeType;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::perf::{Counter, CounterSet, PERF_DATA_LEN};
+use rsm_model::fabric::{Node, Port};
 
 use super::causes::{Corrections, RcvCauses, XmitCauses};
 use super::config::CountersConfig;
 use super::port::{NarrowEnd, PortReading, Sample, TRAFFIC};
 use super::request::{Capabilities, Redirect, Redirection, Request, class_port_info};
 use super::snapshot::{AgentCounters, AgentState};
-use crate::fabric::{Node, Port};
 
 /// Time after which an agent's capabilities, and what it refused, are read again: its firmware may
 /// be another one.

@@ -11,6 +11,7 @@ use rsm_mad::transport::{Datagram, Inbound, RemoteAddress, SendFailure};
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Class, MadHeader, Method};
 use rsm_mad::wire::perf::PerfMad;
+use rsm_model::fabric::{Fabric, Node};
 use rsm_routing::engine::Routing;
 use rsm_routing::topology::Topology;
 
@@ -19,7 +20,6 @@ use super::config::CountersConfig;
 use super::request::{Request, answered_port, p_key_index};
 use super::snapshot::{AgentState, CountersSnapshot, Holds};
 use super::stats::CollectorStats;
-use crate::fabric::{Fabric, Node};
 
 /// How often a request without an answer is repeated before its agent gets a pause.
 const REPETITIONS: u8 = 1;

@@ -12,12 +12,11 @@ use rsm_mad::wire::perf::{
     PerfMad, PortCounterAttribute, PortCounters, PortCountersExtended, attribute,
 };
 use rsm_mad::wire::sa::{ClassPortInfo, Record as _, SaCapabilityMask, SaCapabilityMask2};
+use rsm_model::fabric::Fabric;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind, PortSpec};
 
 use super::*;
-use crate::fabric::Fabric;
-use crate::offline;
 
 const FULL: PerfCapabilityMask = PerfCapabilityMask(0x9300);
 const ADDITIONAL: PerfCapabilityMask2 = PerfCapabilityMask2::ADDITIONAL_COUNTERS;
@@ -115,7 +114,7 @@ fn fabric() -> Fabric {
         };
         node.ports.insert(port, spec);
     }
-    offline::fabric(&Netlist::new(nodes, cables).unwrap())
+    Fabric::of_netlist(&Netlist::new(nodes, cables).unwrap())
 }
 
 impl Bench {
@@ -245,7 +244,7 @@ fn every_cabled_port_is_read_and_adapters_more_rarely() {
         .subnet
         .fabric
         .nodes()
-        .flat_map(crate::fabric::Node::cables);
+        .flat_map(rsm_model::fabric::Node::cables);
     assert_eq!(snapshot.ports(None).count(), cabled.count());
     assert!(snapshot.port(key(switch, 1)).is_some());
     assert!(snapshot.port(key(switch, 0)).is_none());
@@ -373,7 +372,7 @@ fn redirected_requests_go_where_the_agent_says_in_its_partition() {
     let at = bench.subnet.fabric.local.unwrap();
     let keys = vec![PKey(0xFFFF), PKey(0x8007)];
     let mut fabric = Fabric::clone(&bench.subnet.fabric);
-    fabric.port_mut(at).p_keys = Some(Arc::new(crate::model::p_keys::PKeyImage::known(keys)));
+    fabric.port_mut(at).p_keys = Some(Arc::new(rsm_model::p_keys::PKeyImage::known(keys)));
     bench.subnet.fabric = Arc::new(fabric);
     bench.follow();
     bench.device(lid).redirects = Some((host, 0x55, PKey(0x0007)));

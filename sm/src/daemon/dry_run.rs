@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use rsm_mad::transport::{Datagram, Sinks};
 use rsm_mad::wire::header::{MadHeader, Method};
+use rsm_model::findings::FindingKind;
 use tokio::sync::mpsc;
 
 use super::attachment::{self, FabricSpec, Line, Presence};
@@ -16,7 +17,6 @@ use super::findings::DaemonFindings;
 use super::{EVENTS_AT_ONCE, INBOX, ONCE_REPAIRS, compute, settings, sink, sleep_until};
 use crate::config::Config;
 use crate::core::{Core, Effect, Event, Mode, SavedCoreState};
-use crate::findings::FindingKind;
 use crate::plan;
 use crate::publish::dry_run::DryRunReport;
 use crate::push::Foreseen;

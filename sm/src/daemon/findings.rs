@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use tokio::sync::watch;
-
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// A part of the daemon that can fail by itself while rsm manages the subnet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -9,13 +9,13 @@ use rsm_api::model::{HistoryOrder, HistoryQuery};
 use rsm_api::v1::event::Change;
 use rsm_api::{BoxFuture, HistoryError, v1};
 use rsm_mad::Time;
+use rsm_model::fabric::Fabric;
 use tokio::sync::Semaphore;
 
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
 use super::memory::{HistorySink, is_shared};
 use crate::config::Config;
-use crate::fabric::Fabric;
 use crate::history::recorder::Batch;
 use crate::history::scan::{Numbered, Query, unrecorded};
 use crate::history::{Archive, Bounds, Recorder, Segments};

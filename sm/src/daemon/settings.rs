@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rsm_mad::client::ClientConfig;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::engine::{Categories, Category};
 
 use crate::config::{
@@ -16,7 +17,6 @@ use crate::config::{
     load_torus_layout,
 };
 use crate::core;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::m_keys::MKeyPolicy;
 use crate::plan::adaptive::AdaptivePolicy;
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};

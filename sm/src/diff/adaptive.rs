@@ -9,15 +9,16 @@ use std::collections::BTreeSet;
 
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{ArGroupTable, ArInfo};
+use rsm_model::adaptive_image::entries_of_block;
+use rsm_model::adaptive_image::{entry_block, groups_of_block};
+use rsm_model::capabilities::DeviceType;
+use rsm_model::{InventoryNode, InventorySwitch};
 use rsm_routing::adaptive::AdaptiveTable;
 use rsm_routing::mcast::PortMask;
 
 use super::Changes;
-use crate::capabilities::DeviceType;
-use crate::model::adaptive_image::{entry_block, groups_of_block};
-use crate::model::{InventoryNode, InventorySwitch};
 use crate::plan::Plan;
-use crate::plan::adaptive::{Adaptive, entries_of_block};
+use crate::plan::adaptive::Adaptive;
 use crate::sweep::inventory::Inventory;
 
 /// The Sets of adaptive routing of one switch, in the order in which they leave.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use rsm_ids::PortKey;
+use rsm_model::port_info::LinkMismatch;
 
-use crate::port_info::LinkMismatch;
 use crate::sweep::inventory::Inventory;
 
 /// The near end of a link, which a push sets to Down, and the far end. The near end is the one

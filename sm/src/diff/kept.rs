@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::findings::Finding;
-use crate::model::habits::{DeviceKind, DevicesOfKind};
-use crate::port_info::FieldMask;
+use rsm_model::findings::Finding;
+use rsm_model::habits::{DeviceKind, DevicesOfKind};
+use rsm_model::port_info::FieldMask;
+
 use crate::sweep::inventory::Inventory;
 
 /// Fields not kept, by kind of device.

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_model::Mark;
+use rsm_model::fabric::{Fabric, Node};
+use rsm_model::habits::DeviceHabits;
 
 use super::{Changes, Comparison, NotKept};
-use crate::fabric::{Fabric, Node};
-use crate::model::Mark;
-use crate::model::habits::DeviceHabits;
 use crate::plan::Plan;
 use crate::sweep::inventory::Inventory;
 

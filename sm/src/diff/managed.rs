@@ -1,9 +1,9 @@
 //! The difference in managed attributes of ports.
 
 use rsm_ids::PortKey;
+use rsm_model::managed::{BlockKey, Content, Origin};
 
 use super::{Changes, Comparison, ComparisonScope};
-use crate::model::managed::{BlockKey, Content, Origin};
 use crate::plan::managed::Source;
 
 /// A block to write.

@@ -28,12 +28,13 @@ pub use self::multicast::{LookedMulticast, MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
 pub use self::sl2vl::SlToVlRow;
 pub use self::vports::{VPortChange, VPortChanges};
-use crate::fabric::{Fabric, PortRef};
-use crate::model::habits::DeviceKind;
-use crate::model::{InventorySwitch, p_keys};
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_model::habits::DeviceKind;
+use rsm_model::port_info::{FieldMask, LinkMismatch, PortSettings};
+use rsm_model::{InventorySwitch, p_keys};
+
 use crate::plan::Plan;
 use crate::plan::ports;
-use crate::port_info::{FieldMask, LinkMismatch, PortSettings};
 use crate::sweep::inventory::Inventory;
 
 /// The changes of one switch.

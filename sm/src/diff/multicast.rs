@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, SwitchInfo};
+use rsm_model::mft_image::{self, Extent, MftBlock, MftImage};
+use rsm_model::{InventoryNode, InventorySwitch, Mark};
 use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
 
 use super::Changes;
-use crate::model::mft_image::{self, Extent, MftBlock, MftImage};
-use crate::model::{InventoryNode, InventorySwitch, Mark};
 use crate::plan::Plan;
 use crate::plan::multicast::Multicast;
 use crate::sweep::inventory::Inventory;

@@ -2,9 +2,9 @@
 //! hold.
 
 use rsm_ids::PortNum;
+use rsm_model::InventoryNode;
 use rsm_routing::lanes::Row;
 
-use crate::model::InventoryNode;
 use crate::plan::Plan;
 use crate::sweep::sl2vl::pairs;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{PortState, VPortInfo, VirtualizationInfo};
+use rsm_model::fabric::PortRef;
+use rsm_model::vports::{PortVPorts, VPort, VPortKey};
 
 use super::{Comparison, PKeyBlock, differing_p_keys};
-use crate::fabric::PortRef;
-use crate::model::vports::{PortVPorts, VPort, VPortKey};
 
 /// The changes of the virtual ports of a port.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

@@ -6,13 +6,13 @@ use std::path::Path;
 use anyhow::Context as _;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortState};
+use rsm_model::fabric::{Fabric, Node, Port, PortRef};
 use rsm_routing::ibnetdiscover;
 use rsm_routing::netlist::{Cable, Netlist, Node as NetNode, NodeKind, PortSpec};
 
 use super::{
     DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all, write_file,
 };
-use crate::fabric::{Fabric, Node, Port, PortRef};
 use crate::plan::Plan;
 use crate::state::Snapshot;
 

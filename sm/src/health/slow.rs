@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use rsm_ids::{LinkSpeed, LinkWidth, PortKey};
 use rsm_mad::wire::attr::ActiveRate;
+use rsm_model::fabric::{Fabric, Node};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::topology::SlowCable;
 
 use super::rates::{best_speed, best_width};
-use crate::fabric::{Fabric, Node};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// Slow links with a finding of their own; one more finding counts the others.
 const NAMED: usize = 16;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortInfo};
+use rsm_model::fabric::{Fabric, Node};
 
-use crate::fabric::{Fabric, Node};
 use crate::state::{Role, Snapshot};
 
 /// Length of a finding's text that the state keeps, in bytes: some findings list many parts.
@@ -302,8 +302,8 @@ fn role(role: &Role) -> &'static str {
     }
 }
 
-fn subject(subject: crate::findings::Subject) -> (u64, Option<u32>) {
-    use crate::findings::Subject;
+fn subject(subject: rsm_model::findings::Subject) -> (u64, Option<u32>) {
+    use rsm_model::findings::Subject;
     match subject {
         Subject::Subnet => (0, None),
         Subject::Node(guid) => (guid.0, None),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_mad::wire::attr::PKey;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::Overlay;
 use crate::config::{Membership, Partition, PartitionMembers, PartitionOrigin, Partitions, Rule};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// Conflicts with findings of their own; the rest share one.
 const FINDINGS: usize = 32;

@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
-use rsm_mad::wire::attr::{ArEntry, ArInfo, ArLidState, ArLinearForwardingTable, Capability};
-use rsm_routing::adaptive::{self, AdaptiveTable, AdaptiveTables, GroupIds, NO_GROUP, Request};
+use rsm_mad::wire::attr::{ArInfo, Capability};
+use rsm_model::capabilities::{DeviceCapabilities, DeviceType};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::text::count;
+use rsm_routing::adaptive::{self, AdaptiveTable, AdaptiveTables, GroupIds, Request};
 use rsm_routing::mcast::Orientation;
-use rsm_routing::tables::{Lft, NO_PATH, Tables};
+use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::{Held, SetReport, verify_mixture_of_sets, verify_sets_by};
 
 use super::{Plan, PlanJob};
-use crate::capabilities::{DeviceCapabilities, DeviceType};
 use crate::config::AdaptiveRouting;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::text::count;
 use crate::witness;
 
 /// All SLs.
@@ -133,28 +133,6 @@ impl Adaptive {
     pub fn group_blocks(&self) -> u16 {
         self.group_top / adaptive::GROUPS_PER_BLOCK as u16 + 1
     }
-}
-
-/// A block of the adaptive linear forwarding table: groups of `table`, static ports of `lft`.
-pub fn entries_of_block(table: &AdaptiveTable, lft: &Lft, block: u16) -> ArLinearForwardingTable {
-    let mut content = ArLinearForwardingTable::default();
-    let first = u32::from(block) * ArLinearForwardingTable::ENTRIES as u32;
-    for index in 0..ArLinearForwardingTable::ENTRIES {
-        let lid = u16::try_from(first + index as u32).ok().map(Lid);
-        let group = lid.map_or(NO_GROUP, |lid| table.group_of(lid));
-        let port = lid.map_or(NO_PATH, |lid| lft.entry(lid));
-        let entry = ArEntry {
-            state: match group {
-                NO_GROUP => ArLidState::Static,
-                _ => ArLidState::Free,
-            },
-            table: 0,
-            port: rsm_ids::PortNum(port),
-            group,
-        };
-        content.set_entry(index, entry);
-    }
-    content
 }
 
 /// Adaptive routing on the routes of `plan`, with findings; `None` where it is off or there is

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortKey};
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::tables::Lft;
 
 use super::{JobKind, Outcome, Plan, PlanError, PlanJob, try_plan};
 use crate::avoid::{Avoid, Over, Part, Reason, over};
-use crate::fabric::Fabric;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 impl Plan {
     /// The LIDs that the tables of switches, given by `table`, lead over a part, other than those of

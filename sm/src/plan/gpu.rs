@@ -5,10 +5,9 @@ use std::sync::Arc;
 use rsm_gdr::fabric::{self as gdr, FabricPort};
 use rsm_mad::wire::attr::NodeType;
 use rsm_mad::wire::sa::Rate;
+use rsm_model::fabric::Fabric;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{PortUse, Topology};
-
-use crate::fabric::Fabric;
 
 /// The fabric for GPU hints, with the LIDs of `topology`, and `tables` if there are any.
 pub fn fabric(

@@ -5,11 +5,11 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use rsm_ids::{Lid, PortKey};
+use rsm_model::text::count;
 use rsm_routing::tables::{NO_PATH, Tables};
 
 use super::Plan;
 use super::lids::Claim;
-use crate::text::count;
 
 /// Most names in the text.
 const SHOWN: usize = 8;

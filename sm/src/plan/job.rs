@@ -6,6 +6,8 @@ use std::sync::Arc;
 use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::PortKey;
+use rsm_model::fabric::Fabric;
+use rsm_model::mft_image::HeldMasks;
 
 use super::adaptive::AdaptiveHardware;
 use super::groups::GroupSet;
@@ -13,8 +15,6 @@ use super::lids::{Apart, Claims, vport_claims};
 use super::policy::Policy;
 use super::{HeldTable, Plan};
 use crate::avoid::Avoid;
-use crate::fabric::Fabric;
-use crate::model::mft_image::HeldMasks;
 
 /// Which parts of the plan in force a job may change.
 #[derive(Clone, Debug)]

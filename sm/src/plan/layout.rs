@@ -1,8 +1,7 @@
 //! The operator's layout of a torus that is not that of the fabric.
 
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::engine::{Coordinates, TorusLayout};
-
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// The finding about a `layout` that `places`, which the routes follow, are not those of; `None` if
 /// they are, and if the routes follow no places.

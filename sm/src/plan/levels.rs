@@ -11,13 +11,13 @@ use std::collections::BTreeSet;
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::NodeType;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::engine::{EngineError, Routing};
 use rsm_routing::lanes::{DROP, SERVICE_LEVELS};
 use rsm_routing::topology::{PortUse, Topology};
 
 use super::PlanJob;
 use super::policy::Policy;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::qos::{PortClass, Qos, fold};
 
 /// The operator's tables stop packets of the routes.
@@ -266,6 +266,7 @@ fn overruled(policy: &Policy, routing: &Routing) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use rsm_model::fabric::Fabric;
     use std::path::Path;
     use std::sync::Arc;
 
@@ -276,7 +277,6 @@ mod tests {
     use crate::config::{
         QosConfig, QosKeys, SlToVl, VlWeights, parse_partitions, parse_qos_policy,
     };
-    use crate::offline;
     use crate::plan::{Plan, plan};
 
     const TORUS: &str = "torus:5x5,hosts=1";
@@ -303,9 +303,9 @@ mod tests {
     fn planned_with(
         spec: &str,
         policy: Policy,
-        change: impl Fn(&mut crate::fabric::Fabric),
+        change: impl Fn(&mut rsm_model::fabric::Fabric),
     ) -> Result<Arc<Plan>, String> {
-        let mut fabric = offline::fabric(&generate(spec).unwrap());
+        let mut fabric = Fabric::of_netlist(&generate(spec).unwrap());
         change(&mut fabric);
         let job = PlanJob::first(Arc::new(fabric), Arc::new(policy));
         plan(&job).plan().map_err(|refused| refused.with_causes())
@@ -396,7 +396,7 @@ mod tests {
         let refused = of(policy(EngineKind::Dfsssp, &qos));
         assert!(refused.contains("`qos.max_vls`"), "{refused}");
 
-        let short = |fabric: &mut crate::fabric::Fabric| {
+        let short = |fabric: &mut rsm_model::fabric::Fabric| {
             let mut nodes = fabric.nodes_mut().filter(|node| node.is_switch());
             let node = nodes.nth(7).unwrap();
             for info in node.ports.iter_mut().filter_map(|port| port.info.as_mut()) {
@@ -405,7 +405,7 @@ mod tests {
         };
         let policy = policy(EngineKind::Dfsssp, &QosConfig::default());
         let refused = planned_with(TORUS, policy, short).unwrap_err();
-        let fabric = offline::fabric(&generate(TORUS).unwrap());
+        let fabric = Fabric::of_netlist(&generate(TORUS).unwrap());
         let node = fabric
             .nodes()
             .filter(|node| node.is_switch())

@@ -29,10 +29,11 @@ use rsm_mad::wire::attr::NodeType;
 pub(super) use self::follow::follow;
 use self::layout::Layout;
 pub use self::vports::claims_of as vport_claims;
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::vports::VPortKey;
+
 use super::policy::Policy;
-use crate::fabric::{Fabric, PortRef};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::model::vports::VPortKey;
 
 /// The LIDs of one port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{PortInfo, PortState, VlCap};
+use rsm_model::fabric::{Fabric, Node, Port};
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{IdleLinks, LinkEnd};
 
 use super::policy::Policy;
 use super::{NO_PLAN, Plan, PlanJob};
-use crate::fabric::{Fabric, Node, Port};
 use crate::qos::PortClass;
 
 /// State of all ports of switches.

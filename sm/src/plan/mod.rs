@@ -56,11 +56,12 @@ use self::policy::{Policy, PolicyChange};
 pub use self::refused::RefusedPlan;
 pub use self::topology::{build as topology, lids_in_use};
 pub use self::transition::{HeldTable, Transition};
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::text::count;
+use rsm_model::whole::{Step, Whole};
+
 use crate::avoid::CutOff;
-use crate::fabric::Fabric;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::text::count;
-use crate::whole::{Step, Whole};
 use crate::witness;
 
 /// The desired state of the subnet. A clone shares everything of size.

@@ -19,12 +19,13 @@ use rsm_routing::verify::{MulticastReport, verify_multicast};
 
 use self::agreed::{Agreed, held_by_switch};
 pub use self::base::Base;
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::mft_image::HeldMasks;
+
 use self::base::BaseDelta;
 use super::groups::{GroupMembers, GroupSet};
 use super::policy::Policy;
-use crate::fabric::Fabric;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::model::mft_image::HeldMasks;
 
 /// The desired multicast state.
 #[derive(Debug)]

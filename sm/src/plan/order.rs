@@ -11,11 +11,11 @@ use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{AnalysisConfig, Survey};
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::NodeType;
+use rsm_model::fabric::Fabric;
 use rsm_routing::engine::{Categories, Category, Numbers};
 use rsm_routing::topology::{Destination, Topology};
 
 use super::{NO_PLAN, PlanJob, gpu};
-use crate::fabric::Fabric;
 
 /// The sources of an order.
 #[derive(Clone, Debug, Default)]

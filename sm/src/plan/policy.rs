@@ -253,13 +253,13 @@ impl Default for RebalancePolicy {
 
 #[cfg(test)]
 mod tests {
+    use rsm_model::fabric::Fabric;
     use std::path::Path;
 
     use rsm_routing::generate::generate;
 
     use super::*;
     use crate::config::parse_partitions;
-    use crate::offline;
     use crate::plan::{Plan, PlanJob, plan};
 
     fn planned(job: &PlanJob) -> Arc<Plan> {
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn a_plan_keeps_the_comparison_with_the_policy_of_the_plan_before() {
         let netlist = generate("fat-tree:k=4,levels=2").unwrap();
-        let fabric = Arc::new(offline::fabric(&netlist));
+        let fabric = Arc::new(Fabric::of_netlist(&netlist));
         let hosts = fabric.end_ports().filter(|(at, _)| at.port.0 != 0);
         let guids: Vec<Guid> = hosts.map(|(_, port)| port.guid).take(3).collect();
         let first = planned(&PlanJob::first(fabric.clone(), with_members(&guids[..2])));

@@ -2,13 +2,13 @@
 
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{NodeType, SwitchInfo};
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_model::port_info::{FieldIndex, PortSettings};
 
 use super::lids::Claim;
 use super::partitions::Enforced;
 use super::policy::{Policy, PortPolicy};
-use crate::fabric::{Fabric, PortRef};
 use crate::m_keys::KeyHolder;
-use crate::port_info::{FieldIndex, PortSettings};
 use crate::qos::{PortClass, vl_codes};
 
 /// The planned settings of the port `at`, by its LIDs (`claim`), the LID of the subnet manager,

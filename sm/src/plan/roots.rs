@@ -1,9 +1,8 @@
 //! Root GUIDs that the fabric lacks.
 
 use rsm_ids::Guid;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::topology::Topology;
-
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// Absent GUIDs that a finding names; it counts the others. A row of spines fits.
 const NAMED: usize = 8;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use rsm_model::fabric::Fabric;
 use rsm_routing::engine::Routing;
 use rsm_routing::topology::{SlowCable, SwitchIdx, Topology};
-
-use crate::fabric::Fabric;
 
 /// Switches that should have the same cables: those of a model at a level.
 type Kind = (u8, Option<(u32, u16)>);

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lmc, PortKey};
 use rsm_mad::wire::attr::NodeType;
+use rsm_model::fabric::{Fabric, Node, Port};
 use rsm_routing::topology::{
     CableEnd, EndPart, EndpointKind, FurtherLids, Switch, SwitchPart, Topology, TopologyBuilder,
     TopologyError,
 };
 
 use super::lids::LidPlan;
-use crate::fabric::{Fabric, Node, Port};
 
 /// The sources of a switch graph.
 #[derive(Clone, Copy)]

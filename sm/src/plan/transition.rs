@@ -6,6 +6,8 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::NodeType;
+use rsm_model::fabric::{Fabric, Port};
+use rsm_model::mft_image::HeldMasks;
 use rsm_routing::engine::Routing;
 use rsm_routing::lanes::Lanes;
 use rsm_routing::mcast::{Orientation, PortMask};
@@ -20,8 +22,6 @@ use super::links::LinkPorts;
 use super::multicast::masks_by_mlid;
 use super::mute::{self, Around};
 use super::{Plan, PlanJob};
-use crate::fabric::{Fabric, Port};
-use crate::model::mft_image::HeldMasks;
 
 /// The forwarding table of one switch, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]

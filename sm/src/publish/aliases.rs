@@ -5,10 +5,10 @@ use std::ops::Bound;
 use rsm_api::model::{AliasGuidKey, Keyed, Page, PortId};
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid};
+use rsm_model::alias_guids::AliasGuids;
 
 use super::published::Published;
 use super::subnet::page;
-use crate::alias_guids::AliasGuids;
 
 /// The alias GUIDs behind `after`, of `port` alone where one is given.
 pub(super) fn aliases(

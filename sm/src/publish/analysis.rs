@@ -6,6 +6,8 @@ use rsm_api::model::{Keyed, LossSelector, Page, PortId, Selector};
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{BoxFuture, RoutingError, RoutingQueries, v1};
 use rsm_ids::PortKey;
+use rsm_model::fabric::Fabric;
+use rsm_model::text::count;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::quality::{self, Contention, LinkUse, Settings};
 use tokio::sync::{Mutex, Semaphore};
@@ -16,9 +18,7 @@ use super::drained;
 use super::published::Published;
 use super::view::View;
 use crate::avoid::{Avoid, Drained, Part, Reason};
-use crate::fabric::Fabric;
 use crate::plan::Plan;
-use crate::text::count;
 use crate::whatif::{self, what_if_all};
 
 /// How many requests may wait: more than operators make at a time, and few enough that each is

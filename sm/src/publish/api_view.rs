@@ -9,12 +9,12 @@ use rsm_ids::{Guid, Lid, LinkSpeed, LinkWidth, Lmc, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr;
 use rsm_mad::wire::attr::{Capabilities, NodeType, PortInfo, PortPhysicalState};
+use rsm_model::capabilities::DeviceCapabilities;
+use rsm_model::expected::Expected;
+use rsm_model::fabric::{Fabric, Node, NodeIx, Port, PortRef};
 
 use super::avoided::Marks;
 use super::missing::lost_unix_ms;
-use crate::capabilities::DeviceCapabilities;
-use crate::expected::Expected;
-use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
 use crate::health::{SlowLink, SlowLinks};
 use crate::plan::Plan;
 

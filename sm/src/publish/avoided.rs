@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_api::v1;
 use rsm_ids::{Guid, PortKey};
+use rsm_model::fabric::Port;
 
 use crate::avoid::{Part, Reason};
-use crate::fabric::Port;
 use crate::state::{Snapshot, TablesWritten};
 
 /// Most names in a status: some lines of a screen.

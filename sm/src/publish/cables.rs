@@ -6,6 +6,7 @@ use rsm_api::model::{Keyed, Page, PortId, Selector};
 use rsm_api::resolve::resolve_port;
 use rsm_api::{RoutingError, timestamp, v1};
 use rsm_ids::PortKey;
+use rsm_model::fabric::Fabric;
 use rsm_routing::quality::{CrossingHost, crossing, crossing_from};
 use rsm_routing::topology::Destination;
 
@@ -13,7 +14,6 @@ use super::api_view::{api_key, core_key};
 use super::avoided::are_tables_on;
 use super::published::Published;
 use crate::avoid::{Part, Reason};
-use crate::fabric::Fabric;
 use crate::plan::Plan;
 
 /// Hosts that a host sends to and receives from over a cable.

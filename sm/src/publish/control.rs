@@ -10,6 +10,7 @@ use rsm_api::model::{
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{BoxFuture, Control, ControlError, LookupError, v1};
 use rsm_ids::{Lid, PortKey, PortNum};
+use rsm_model::expected::{Accept, Expected};
 use rsm_routing::engine::UnknownEngine;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -21,7 +22,6 @@ use super::{drained, overlay};
 use crate::avoid::{Drained, Part, Reason};
 use crate::core::event::Ticket;
 use crate::core::{ChangeEffect, Command, Event};
-use crate::expected::{Accept, Expected};
 use crate::overlay::ChangeError;
 use crate::state::{Convergence, Role};
 

@@ -14,6 +14,7 @@ use rsm_api::{CountersError, CountersQueries, v1};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::perf::Counter;
+use rsm_model::fabric::Fabric;
 
 use super::api_view::{api_key, core_key};
 use super::published::Published;
@@ -22,7 +23,6 @@ use super::view::View;
 use crate::counters::{
     self, AgentCounters, Causes, CountersSnapshot, PortCounters, PortReading, TRAFFIC,
 };
-use crate::fabric::Fabric;
 
 /// Access to the last readings of the counters, which another thread collects.
 pub trait CountersSource: Send + Sync + 'static {

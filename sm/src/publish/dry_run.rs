@@ -8,11 +8,11 @@ use rsm_mad::wire::attr::{
     Attribute, GuidInfo, MulticastForwardingTable, PKey, PKeyTable, PortInfo,
 };
 use rsm_mad::wire::fields;
+use rsm_model::lft_image::LFT_BLOCK;
 use serde::Serialize;
 
 use super::summary::OnceReport;
 use crate::core::Handover;
-use crate::model::lft_image::LFT_BLOCK;
 use crate::push::{AdaptiveStep, Foreseen, PortStep, Task};
 use crate::state::Snapshot;
 use crate::sweep::inventory::Inventory;

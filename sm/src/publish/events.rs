@@ -8,13 +8,13 @@ use rsm_api::v1::RoutesChanged;
 use rsm_api::v1::event::Change;
 use rsm_api::{limits, v1};
 use rsm_ids::{Guid, PortKey};
+use rsm_model::fabric::{Delta, Fabric};
 use rsm_routing::tables::Lft;
 
 use super::findings::FindingNews;
 use super::log::Logged;
 use super::published::Published;
 use crate::avoid::Part;
-use crate::fabric::{Delta, Fabric};
 use crate::plan::Plan;
 
 /// The most changes of nodes, ports, links and findings that are listed; a snapshot with more is

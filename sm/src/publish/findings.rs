@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_api::v1;
-
-use crate::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 /// Identifies a finding across snapshots, while its wording may change. Several of one kind about
 /// one subject are told apart by their wording.

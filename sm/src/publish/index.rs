@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use rsm_ids::{Guid, Lid};
+use rsm_model::fabric::{Fabric, PortRef};
 
 use super::api_view::{end_port_numbers, holds_lid};
-use crate::fabric::{Fabric, PortRef};
 
 /// Finds end ports by LID or GUID.
 pub(super) struct Index {

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use rsm_api::model::NodeKind;
 use rsm_api::v1;
 use rsm_api::v1::event::Change;
-
-use crate::findings::FindingKind;
+use rsm_model::findings::FindingKind;
 
 /// Findings that the part of the daemon that reports them has logged already.
 const LOGGED: [FindingKind; 4] = [

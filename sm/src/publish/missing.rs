@@ -5,10 +5,10 @@ use rsm_api::{LookupError, timestamp, v1};
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
+use rsm_model::expected::{self, Expected, LostAt, LostEnd, Missing};
+use rsm_model::fabric::Fabric;
 
 use super::api_view::{api_key, shown_state};
-use crate::expected::{self, Expected, LostAt, LostEnd, Missing};
-use crate::fabric::Fabric;
 use crate::state::Snapshot;
 
 /// A missing node, as names lead to it.

@@ -6,12 +6,12 @@ use rsm_api::LookupError;
 use rsm_api::model::{PortId, Selector};
 use rsm_api::resolve::{NameLookup, Sense, ambiguous, called, candidates};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
+use rsm_model::expected::LostEnd;
+use rsm_model::fabric::{Fabric, Node};
 
 use super::api_view::{api_key, core_key, end_port_numbers, holds_lid};
 use super::index::Index;
 use super::missing::Gone;
-use crate::expected::LostEnd;
-use crate::fabric::{Fabric, Node};
 
 /// Finds nodes and ports of a fabric by the names that operators use.
 pub struct Names {

@@ -9,11 +9,11 @@ use rsm_api::{LookupError, SaError, v1};
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::TraceRecord;
+use rsm_model::fabric::PortRef;
 
 use super::api_view::{api_key, core_key};
 use super::published::Published;
 use super::routes::{dropped, end_port, shown_hop};
-use crate::fabric::PortRef;
 use crate::sa::{self, Directory, NoPath, PathEnd, SaSnapshot, TracedPath};
 
 /// The answer to `question`. Names are looked up in `published`, paths in `sa_snapshot`.

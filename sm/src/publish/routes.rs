@@ -6,12 +6,12 @@ use rsm_api::model::{NodeKind, PortState, RouteOutcome, Selector};
 use rsm_api::resolve::{NameLookup as _, resolve_node, resolve_port};
 use rsm_api::{LookupError, v1};
 use rsm_ids::{Lid, PortNum};
+use rsm_model::fabric::{Node, NodeIx, Port, PortRef};
 use rsm_routing::tables::Lft;
 
 use super::api_view::{api_key, core_key, holds_lid, kind, state};
 use super::names::obstacle;
 use super::published::Published;
-use crate::fabric::{Node, NodeIx, Port, PortRef};
 use crate::sa::{NoPath, can_talk, planned_keys};
 
 pub(super) fn forwarding_table(

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use rsm_api::model::{NodeKind, SubnetState};
 use rsm_api::v1::FindingCounts;
 use rsm_mad::wire::attr::PortState;
+use rsm_model::fabric::{Fabric, Node, Port};
+use rsm_model::findings::{FindingKind, Severity};
+use rsm_model::text::count;
 
 use super::api_view::kind;
-use crate::fabric::{Fabric, Node, Port};
-use crate::findings::{FindingKind, Severity};
 use crate::plan::{RefusedPlan, lids_in_use};
 use crate::state::{Role, Snapshot};
-use crate::text::count;
 
 /// Numbers of nodes, links, ports, LIDs and findings, as the status shows them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

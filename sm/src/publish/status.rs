@@ -3,10 +3,10 @@
 use rsm_api::v1;
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::SmState;
+use rsm_model::expected::MissingCounts;
+use rsm_model::fabric::Port;
 
 use super::published::Published;
-use crate::expected::MissingCounts;
-use crate::fabric::Port;
 use crate::state::{MKeyStatus, Other, Role};
 
 /// The status as far as the snapshot has it: the view fills in the fabric's name, the uptime,

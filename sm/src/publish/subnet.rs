@@ -10,14 +10,14 @@ use rsm_api::model::{
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
 use rsm_ids::{Guid, Lid};
+use rsm_model::fabric::{Fabric, NodeIx, PortRef};
+use rsm_model::findings::FindingKind;
 use tokio::sync::broadcast;
 
 use super::api_view::{api_key, core_key, kind, port_numbers, state};
 use super::published::Published;
 use super::view::View;
 use super::{congestion, partitions, routes, status, vports};
-use crate::fabric::{Fabric, NodeIx, PortRef};
-use crate::findings::FindingKind;
 
 impl Subnet for View {
     fn status(&self) -> v1::SubnetStatus {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use rsm_api::Label as _;
 use rsm_api::model::SubnetState;
+use rsm_model::expected::MissingCounts;
+use rsm_model::findings::{Finding, FindingKind, Severity};
+use rsm_model::text::count;
 use serde::Serialize;
 
 use super::state::{self, Counts};
-use crate::expected::MissingCounts;
-use crate::findings::{Finding, FindingKind, Severity};
 use crate::state::Snapshot;
-use crate::text::count;
 
 /// The report of a run, as `--format json` prints it.
 #[derive(Clone, PartialEq, Debug, Serialize)]

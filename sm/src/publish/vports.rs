@@ -3,12 +3,12 @@
 use rsm_api::model::{Keyed, Page, VirtualPortId};
 use rsm_api::v1;
 use rsm_ids::{Guid, Lid};
+use rsm_model::fabric::PortRef;
+use rsm_model::vports::{PortVPorts, VPort, VPortKey};
 
 use super::api_view::{api_key, core_key, shown_state};
 use super::published::Published;
 use super::subnet::{page, ports_from};
-use crate::fabric::PortRef;
-use crate::model::vports::{PortVPorts, VPort, VPortKey};
 
 /// The virtual ports behind `after`, of the node `of` alone where one is given.
 pub(super) fn virtual_ports(

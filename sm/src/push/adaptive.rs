@@ -11,11 +11,11 @@ use std::sync::Arc;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute};
 use rsm_mad::wire::header::AttrId;
+use rsm_model::adaptive_image::entries_of_block;
 
 use super::{Cause, Order, Phase, Push, Task};
 use crate::diff::AdaptiveChange;
 use crate::diff::adaptive::planned_groups;
-use crate::plan::adaptive::entries_of_block;
 use crate::sweep::adaptive;
 use crate::sweep::inventory::Inventory;
 

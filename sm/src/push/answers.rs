@@ -5,12 +5,12 @@ use rsm_mad::wire::attr::{
     ArInfo, Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
     PortState, SlToVlMapping, SwitchInfo,
 };
+use rsm_model::habits::{DeviceKind, PortRole};
 
 use super::ports::PortPush;
 use super::tables::SwitchPush;
 use super::{Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
-use crate::model::habits::{DeviceKind, PortRole};
 use crate::sweep::inventory::Inventory;
 
 impl Push {

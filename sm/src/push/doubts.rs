@@ -3,11 +3,11 @@
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Attribute, PortInfo};
 use rsm_mad::wire::header::Status;
+use rsm_model::habits::DeviceKind;
+use rsm_model::port_info::FieldMask;
 
 use super::{Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
-use crate::model::habits::DeviceKind;
-use crate::port_info::FieldMask;
 use crate::sweep::inventory::Inventory;
 
 impl Push {

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo};
+use rsm_model::managed::{BlockKey, Content, Origin};
 
 use super::{Cause, Push, Task};
 use crate::diff::{BlockChange, differing_blocks};
-use crate::model::managed::{BlockKey, Content, Origin};
 use crate::plan::managed::Source;
 use crate::sweep::inventory::Inventory;
 

@@ -43,11 +43,12 @@ use self::refusals::refuses;
 pub use self::rehearse::{Foreseen, rehearse};
 use self::tables::SwitchPush;
 pub use self::task::{Cause, FailedSet, Order, PortStep, PushProgress, Task};
+use rsm_model::habits::DeviceHabit;
+use rsm_model::port_info::FieldIndex;
+
 use self::vports::VPortPush;
 use crate::diff::{BlockChange, Changes, NotKept};
-use crate::model::habits::DeviceHabit;
 use crate::plan::Plan;
-use crate::port_info::FieldIndex;
 use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::Inventory;
 use crate::sweep::reach::KnownWays;

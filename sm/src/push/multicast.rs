@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SwitchInfo;
+use rsm_model::mft_image::MftBlock;
 use rsm_routing::mcast::BLOCK_MLIDS;
 
 use super::{Cause, FailedSet, Order, Push, Task};
 use crate::diff::{MulticastChange, kept};
-use crate::model::mft_image::MftBlock;
 use crate::sweep::inventory::Inventory;
 
 /// The Sets of all multicast tables: every switch removes ports before any switch adds one.

@@ -5,10 +5,10 @@ use rsm_mad::wire::attr::{
     ArInfo, Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
     PortPhysicalState, PortState, SlToVlMapping, SwitchInfo,
 };
+use rsm_model::port_info::{FieldMask, PortSettings};
+use rsm_model::{InventoryNode, p_keys as image};
 
 use super::{Cause, FailedSet, Order, Push, Task};
-use crate::model::{InventoryNode, p_keys as image};
-use crate::port_info::{FieldMask, PortSettings};
 use crate::sweep::inventory::Inventory;
 
 impl Push {

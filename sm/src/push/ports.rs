@@ -2,11 +2,11 @@
 
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{PortInfo, PortState};
+use rsm_model::port_info::{FieldIndex, FieldMask};
 
 use super::PortStep;
 use super::p_keys::PKeyPush;
 use crate::diff::{PortChange, heeds};
-use crate::port_info::{FieldIndex, FieldMask};
 
 /// The Sets of one port.
 #[derive(Debug)]

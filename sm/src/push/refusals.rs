@@ -1,9 +1,9 @@
 //! Sets that some devices refuse although the specification allows them, and the alternatives.
 
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_model::habits::{DeviceHabit, DeviceKind, HabitSign};
 
 use super::{Push, Task};
-use crate::model::habits::{DeviceHabit, DeviceKind, HabitSign};
 use crate::sweep::inventory::Inventory;
 
 /// Whether the kind of device of a port is known for this refusal.

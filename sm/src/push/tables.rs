@@ -2,11 +2,11 @@
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{ArInfo, SwitchInfo};
+use rsm_model::lft_image::LFT_BLOCK;
 
 use super::Task;
 use super::phases::Phase;
 use crate::diff::{SlToVlRow, SwitchChange};
-use crate::model::lft_image::LFT_BLOCK;
 
 /// The Sets of one switch's tables.
 ///

@@ -4,12 +4,12 @@ use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::header::{AttrId, Status};
+use rsm_model::WrittenPart;
+use rsm_model::managed::BlockKey;
+use rsm_model::mft_image::MftBlock;
+use rsm_model::port_info::FieldMask;
 
 use super::adaptive::AdaptiveStep;
-use crate::model::WrittenPart;
-use crate::model::managed::BlockKey;
-use crate::model::mft_image::MftBlock;
-use crate::port_info::FieldMask;
 
 /// One Set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

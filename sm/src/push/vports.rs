@@ -10,10 +10,10 @@ use std::sync::Arc;
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Attribute, PortState, VPortInfo, VPortPKeyTable, VirtualizationInfo};
 use rsm_mad::wire::header::AttrId;
+use rsm_model::vports::VPort;
 
 use super::{Cause, Push, Task};
 use crate::diff::{VPortChange, VPortChanges};
-use crate::model::vports::VPort;
 use crate::sweep::inventory::Inventory;
 
 /// The Sets of the virtual ports of one port, and their progress.

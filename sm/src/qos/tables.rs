@@ -4,11 +4,11 @@ use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{
     NodeType, PortInfo, PortState, VlArbitration, VlArbitrationBlock, VlArbitrationEntry,
 };
+use rsm_model::Hardware;
+use rsm_model::fabric::Fabric;
 use rsm_routing::lanes::Row;
 
 use super::{PortClass, Qos, QosSet, fold};
-use crate::fabric::Fabric;
-use crate::model::Hardware;
 
 /// A picture of the subnet: PortInfo and cables.
 pub trait Subnet {

@@ -1,6 +1,6 @@
 //! The difference between the fabrics of two snapshots.
 
-use crate::fabric::{Fabric, Node, NodeIx};
+use rsm_model::fabric::{Fabric, Node, NodeIx};
 
 /// The nodes that differ between two fabrics of the same nodes: each has the same place in both, and
 /// so have its ports in all that is arranged by them.

@@ -7,6 +7,8 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::Gid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::PKey;
+use rsm_model::fabric::{Fabric, Node, NodeIx, Port, PortRef};
+use rsm_model::vports::VPort;
 
 use super::changed::ChangedNodes;
 use super::ends::{EndIx, EndPort, Ends, vport_of};
@@ -15,8 +17,6 @@ use super::minima::Minima;
 use super::partitions::Memberships;
 use super::path_qos::PathQos;
 use crate::config::RouterPort;
-use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
-use crate::model::vports::VPort;
 use crate::plan::Plan;
 use crate::state::{Identity, Snapshot};
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
+use rsm_model::alias_guids::AliasGuids;
 
 use super::events::News;
 use super::memory::Unsaved;
 use super::{Directory, Sa, mcast};
-use crate::alias_guids::AliasGuids;
 use crate::plan::groups::GroupSet;
 
 /// Shortest time between two group sets for the core: thousands of ports that join at once share

@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortState};
+use rsm_model::fabric::{Fabric, Node, Port, PortRef};
+use rsm_model::vports::{VPort, VPortKey};
 
 use super::changed::ChangedNodes;
-use crate::fabric::{Fabric, Node, Port, PortRef};
-use crate::model::vports::{VPort, VPortKey};
 use crate::plan::Plan;
 
 /// The number of an end port in its [`Directory`](super::Directory): its place in the order of

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use rsm_ids::Guid;
 use rsm_mad::ids::Gid;
+use rsm_model::alias_guids::AliasGuids;
 
 use super::events::{SavedSubscription, SubscriptionsView};
 use super::services::{self, SavedService, ServicesView};
 use super::{GroupsView, SavedGroup};
-use crate::alias_guids::AliasGuids;
 
 /// Saved state, to be taken back at the start.
 #[derive(Clone, Default, Debug)]

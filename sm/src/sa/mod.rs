@@ -53,6 +53,9 @@ pub use sa_snapshot::SaSnapshot;
 pub use statistics::{SaCounters, Statistics};
 pub use trust::Trust;
 
+use rsm_model::alias_guids::AliasGuids;
+use rsm_model::findings::Finding;
+
 use self::events::{Events, News, NoticeReport, SubscriptionsView};
 use self::guids::AliasRegistry;
 use self::mcast::{
@@ -61,8 +64,6 @@ use self::mcast::{
 use self::refused_joins::RefusedJoins;
 use self::reregister::LostRegistrations;
 use self::services::{ServiceRegistry, ServicesView};
-use crate::alias_guids::AliasGuids;
-use crate::findings::Finding;
 use crate::state::Snapshot;
 
 /// How long saved members count before a sweep has seen their ports: longer than a large subnet

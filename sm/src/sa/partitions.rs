@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use rsm_mad::wire::attr::PKey;
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_model::vports::VPortKey;
 
 use super::ends::{EndIx, EndPort};
-use crate::fabric::{Fabric, PortRef};
-use crate::model::vports::VPortKey;
 use crate::plan::Plan;
 
 /// The P_Keys of a port that has no table to write to (IBA 10.9.2): full membership in the default

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use rsm_mad::wire::attr::{NodeType, PKey};
+use rsm_model::fabric::Fabric;
 use rsm_routing::lanes::DROP;
 
 use super::directory::Directory;
 use super::ends::{EndIx, EndPort};
 use super::partitions::Memberships;
 use crate::config::{GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges};
-use crate::fabric::Fabric;
 use crate::plan::Plan;
 use crate::plan::policy::Policy;
 use crate::qos::{PortClass, Qos};

@@ -8,10 +8,10 @@ use std::time::Duration;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::ids::Gid;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::directory::Directory;
 use super::mcast::{JoinRefusal, described, is_broadcast};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// How long a refusal counts after the last request: hosts repeat the join of a broadcast group at
 /// least every 16 s.

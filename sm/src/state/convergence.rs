@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
-
-use crate::whole::Whole;
+use rsm_model::whole::Whole;
 
 /// One pass from a cause to hardware that holds the plan.
 #[derive(Clone, PartialEq, Debug)]

@@ -13,10 +13,10 @@
 //! Decoding never panics and never guesses: bytes that do not fit are [`Damaged`].
 
 use rsm_ids::{Guid, Lid, Lmc};
+use rsm_model::LidClaim;
 
 use super::records::{Bytes, NAMESPACE_MAX, Namespace, RECORD_KEY_MAX};
 use super::{Checksum, Persisted};
-use crate::model::LidClaim;
 
 /// The version of the database's layout as a whole. A store with another one is refused.
 pub(super) const SCHEMA: u16 = 1;

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use rsm_ids::{Guid, Lid, Lmc};
+use rsm_model::LidClaim;
 use serde::{Deserialize, Serialize};
 
 use super::codec::{SCHEMA, Sentinel};
@@ -25,7 +26,6 @@ use super::io::{Disk, Operation, PreparedFile};
 use super::layout::Layout;
 use super::records::{Namespace, RECORD_KEY_MAX, RECORD_VALUE_MAX};
 use super::{ChangeSet, Checksum, Persisted, StoreError};
-use crate::model::LidClaim;
 
 /// The contents of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rsm_ids::{Guid, Lid, Lmc};
+use rsm_model::LidClaim;
 
 use super::io::{Disk, Operation};
 use super::journal::{self, Journal, RowChange};
 use super::*;
-use crate::model::LidClaim;
 
 const HARDWARE: StoreFabric = StoreFabric::Hardware;
 

@@ -185,9 +185,9 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use rsm_ids::{Guid, Lid, Lmc};
+    use rsm_model::LidClaim;
 
     use super::*;
-    use crate::model::LidClaim;
     use crate::store::io::Operation;
 
     /// A disk on which nothing can be written while `full` is set.

@@ -3,8 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc};
-
-use crate::model::LidClaim;
+use rsm_model::LidClaim;
 
 /// The longest namespace, in bytes; it is repeated in the key of each of its records.
 pub const NAMESPACE_MAX: usize = 32;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rsm_ids::{Guid, Lid, Lmc};
+use rsm_model::LidClaim;
 
 use super::codec::Sentinel;
 use super::export::Export;
 use super::io::{Disk, Operation};
 use super::sidecar::Sidecar;
 use super::*;
-use crate::model::LidClaim;
 
 const HARDWARE: StoreFabric = StoreFabric::Hardware;
 

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{ArGroupTable, ArInfo, ArLinearForwardingTable, Capability, NodeInfo};
+use rsm_model::InventorySwitch;
+use rsm_model::adaptive_image::{entry_block, masks};
+use rsm_model::capabilities::DeviceType;
+use rsm_model::habits::{DeviceHabit, DeviceKind};
 
 use super::adaptive_trials::TrialFault;
 use super::inventory::Inventory;
 use super::{Query, Sweep};
-use crate::capabilities::DeviceType;
-use crate::model::InventorySwitch;
-use crate::model::adaptive_image::{entry_block, masks};
-use crate::model::habits::{DeviceHabit, DeviceKind};
 
 /// How many blocks of groups, and of entries, are read back on a switch before its type forwards by
 /// them.

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::Guid;
+use rsm_model::capabilities::DeviceType;
 
-use crate::capabilities::DeviceType;
 use crate::sweep::Query;
 
 /// After how many pushes or readings in a row with a refusal a type counts as without adaptive

@@ -14,11 +14,11 @@ use std::collections::BTreeSet;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::PortState;
+use rsm_model::{InventoryNode, InventoryPort};
 
 use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
-use crate::model::{InventoryNode, InventoryPort};
 
 /// How often one sweep asks again: two nodes with one GUID move a cable with each answer.
 const ROUNDS_MAX: u8 = 3;

@@ -7,15 +7,15 @@ use rsm_mad::wire::attr::{
     PortInfo, PortInfoExtended, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
 };
 use rsm_mad::wire::header::Status;
+use rsm_model::habits::{DeviceHabit, DeviceKind};
+use rsm_model::lft_image::LFT_BLOCK;
+use rsm_model::mft_image::{self, MftBlock};
+use rsm_model::{InventoryNode, InventoryPort, InventorySwitch, MISSES_TOLERATED};
 
 use super::fault::Fault;
 use super::inventory::Inventory;
 use super::read_back::multicast_top;
 use super::{Query, Sweep, SweepScope, reset, succession};
-use crate::model::habits::{DeviceHabit, DeviceKind};
-use crate::model::lft_image::LFT_BLOCK;
-use crate::model::mft_image::{self, MftBlock};
-use crate::model::{InventoryNode, InventoryPort, InventorySwitch, MISSES_TOLERATED};
 
 impl Sweep {
     pub(super) fn on_missing(

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{Capabilities, GeneralInfo, NodeInfo, NodeType};
+use rsm_model::capabilities::{DeviceType, is_plausible};
+use rsm_model::habits::{DeviceHabit, DeviceKind};
 
 use super::inventory::Inventory;
 use super::{Query, Sweep};
-use crate::capabilities::{DeviceType, is_plausible};
-use crate::model::habits::{DeviceHabit, DeviceKind};
 
 impl Sweep {
     /// Asks a node for its capabilities, unless those of its type are known or were asked for in

@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::PortInfo;
-
-use crate::port_info::FieldMask;
+use rsm_model::port_info::FieldMask;
 
 /// The open part of a Set of PortInfo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

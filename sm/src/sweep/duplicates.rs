@@ -18,11 +18,11 @@ use std::time::Duration;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeInfo, NodeType, PortState};
+use rsm_model::{InventoryNode, InventoryPort};
 
 use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope};
-use crate::model::{InventoryNode, InventoryPort};
 
 /// How often one sweep asks behind one port because of duplicates: nodes that answer with another
 /// GUID each time must not keep it from ending.

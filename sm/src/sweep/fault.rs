@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::header::Status;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::inventory::Inventory;
 use super::{Query, m_key};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// A fault of one port or node, by its answers.
 #[derive(Clone, PartialEq, Eq, Debug)]

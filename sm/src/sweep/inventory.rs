@@ -8,6 +8,11 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortKey};
+use rsm_model::alias_guids::AliasGuids;
+use rsm_model::expected::Expected;
+use rsm_model::managed::BlockKey;
+use rsm_model::whole::{Step, Whole};
+use rsm_model::{Hardware, InventoryNode};
 
 use super::adaptive_trials::AdaptiveTrials;
 use super::doubts::Doubts;
@@ -18,14 +23,9 @@ use super::kind_answers::KindAnswers;
 use super::paths::Search;
 use super::port_states::PortStateProofs;
 use super::vports::VPortReading;
-use crate::alias_guids::AliasGuids;
 use crate::config::RateLimits;
-use crate::expected::Expected;
 use crate::m_keys::KeyHolder;
-use crate::model::managed::BlockKey;
-use crate::model::{Hardware, InventoryNode};
 use crate::qos::Qos;
-use crate::whole::{Step, Whole};
 
 /// The whole subnet as last seen, with what sweeps are to read of it and what they remember.
 #[derive(Clone, Debug, Default)]
@@ -131,15 +131,8 @@ impl Inventory {
 
     /// Records that a cable joins `a` and `b`, and parts both from their earlier peers.
     pub fn join(&mut self, a: PortKey, b: PortKey) {
-        let epoch = self.epoch;
-        for (here, there) in [(a, b), (b, a)] {
-            if self.port(here).and_then(|port| port.peer) != Some(there) {
-                self.part(here);
-            }
-            if let Some(port) = self.port_mut(here) {
-                port.peer = Some(there);
-                port.peer_epoch = epoch;
-            }
+        for end in self.hardware.join(a, b) {
+            self.forget_m_key(end);
         }
     }
 

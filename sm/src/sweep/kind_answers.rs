@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::habits::DeviceKind;
+use rsm_model::habits::DeviceKind;
 
 /// How many Gets of an attribute a kind of device may leave unanswered before it counts as without
 /// the attribute, if none of its devices has answered one: some of them may have been lost.
@@ -59,8 +59,9 @@ impl KindAnswers {
 
 #[cfg(test)]
 mod tests {
+    use rsm_model::habits::PortRole;
+
     use super::*;
-    use crate::model::habits::PortRole;
 
     fn kind(device: u16) -> DeviceKind {
         DeviceKind {

@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 use rsm_mad::wire::attr::{NodeType, PortInfo};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::{InventoryNode, MKeySign};
 
 use super::Query;
 use super::fault::Fault;
 use super::held_keys::Sight;
 use super::inventory::Inventory;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::m_keys::{Generations, KeyHolder, MKeyPolicy};
-use crate::model::{InventoryNode, MKeySign};
 
 /// Ports that a finding names; it counts the others.
 const SHOWN: usize = 5;
@@ -43,7 +43,7 @@ impl Inventory {
     }
 
     /// The M_Keys for a Set to `key`. Port 0 of a channel adapter stands for the port by which
-    /// [`Hardware::way_to`](crate::model::Hardware::way_to) leads.
+    /// [`Hardware::way_to`](rsm_model::Hardware::way_to) leads.
     pub fn m_keys_to(&self, key: PortKey) -> MKeys {
         if self.has_one_key() {
             return self.m_keys.policy().one.into();

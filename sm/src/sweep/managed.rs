@@ -1,10 +1,10 @@
 //! Reads the planned blocks of managed attributes that are not known.
 
 use rsm_ids::{Lid, PortKey};
+use rsm_model::managed::{BlockKey, Content, Origin};
 
 use super::inventory::Inventory;
 use super::{Query, Sweep};
-use crate::model::managed::{BlockKey, Content, Origin};
 use crate::plan::managed::Source;
 
 impl Inventory {

@@ -71,10 +71,10 @@ use self::read_back::ReadBack;
 use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
 pub use self::vports::VPortQuery;
-use crate::capabilities::DeviceType;
-use crate::model::managed::BlockKey;
-use crate::model::mft_image::MftBlock;
-use crate::model::{InventoryPort, MISSES_TOLERATED};
+use rsm_model::capabilities::DeviceType;
+use rsm_model::managed::BlockKey;
+use rsm_model::mft_image::MftBlock;
+use rsm_model::{InventoryPort, MISSES_TOLERATED};
 
 /// The scope of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

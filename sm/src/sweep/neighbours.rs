@@ -3,11 +3,11 @@
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
+use rsm_model::{InventoryNode, InventoryPort};
 
 use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, duplicates};
-use crate::model::{InventoryNode, InventoryPort};
 
 impl Sweep {
     pub(super) fn on_node(

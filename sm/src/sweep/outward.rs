@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
+use rsm_model::InventoryNode;
 
 use super::inventory::Inventory;
 use super::suspicion::{ATTEMPTS_TO_SUSPICION, Suspicion, cables};
 use super::{Query, Sweep, SweepScope, astray, paths};
-use crate::model::InventoryNode;
 
 /// How often one sweep begins at the manager's port again, because switches that had answered fell
 /// silent.

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PKeyTable, PortInfo, PortState};
+use rsm_model::InventoryNode;
+use rsm_model::managed::Origin;
+use rsm_model::p_keys::{self, PKeyImage};
 
 use super::inventory::Inventory;
 use super::{Query, Sweep, reset};
-use crate::model::InventoryNode;
-use crate::model::managed::Origin;
-use crate::model::p_keys::{self, PKeyImage};
 
 impl Sweep {
     /// After a port answered, with `before` as its answer before: asks for unknown blocks of its
@@ -165,10 +165,10 @@ pub(super) fn modifier(inventory: &Inventory, key: PortKey, block: u16) -> u32 {
 mod tests {
     use rsm_mad::wire::attr::{Attribute, NodeInfo, NodeType, PKey};
     use rsm_mad::wire::header::Status;
+    use rsm_model::InventoryPort;
 
     use super::super::AgentAnswer;
     use super::*;
-    use crate::model::InventoryPort;
     use crate::sweep::SweepScope;
 
     const PORT: PortKey = PortKey::new(Guid(7), PortNum(1));

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
+use rsm_model::InventoryNode;
 
 use super::inventory::Inventory;
-use crate::model::InventoryNode;
 
 /// Gives every node its shortest directed path from the local port, and a second one that enters it
 /// by another port if there is one. Returns the nodes without a path.
@@ -259,9 +259,9 @@ mod tests {
 
     use proptest::prelude::*;
     use rsm_mad::wire::attr::{NodeInfo, NodeType, PortInfo, PortState};
+    use rsm_model::InventoryPort;
 
     use super::*;
-    use crate::model::InventoryPort;
 
     const PORTS: u8 = 6;
 

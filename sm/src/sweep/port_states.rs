@@ -15,11 +15,11 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
     CapabilityMask, CapabilityMask2, PortInfo, PortState, SwitchPortStateTable,
 };
+use rsm_model::InventoryNode;
+use rsm_model::habits::{DeviceHabit, DeviceKind};
 
 use super::inventory::Inventory;
 use super::{Query, Sweep};
-use crate::model::InventoryNode;
-use crate::model::habits::{DeviceHabit, DeviceKind};
 
 /// How often PortInfo may contradict tables of a kind of switch before they are no longer read. A
 /// port can change between the two Gets.

@@ -7,11 +7,11 @@
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::header::Status;
+use rsm_model::habits::DeviceKind;
+use rsm_model::managed::{BlockKey, Origin};
 
 use super::inventory::Inventory;
 use super::{Query, Sweep};
-use crate::model::habits::DeviceKind;
-use crate::model::managed::{BlockKey, Origin};
 
 /// How many Sets of the limits of one virtual port a device may refuse with a status that may say
 /// that there is no such virtual port. Between two of them its limits were read: it was there.

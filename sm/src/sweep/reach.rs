@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
+use rsm_model::lft_image::LFT_BLOCK;
+use rsm_model::{InventoryPort, Mark};
 
 use super::inventory::Inventory;
-use crate::model::lft_image::LFT_BLOCK;
-use crate::model::{InventoryPort, Mark};
 
 /// More switches than any sensible path has; a longer one is a loop.
 const HOPS_MAX: usize = 64;

@@ -17,12 +17,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{MulticastForwardingTable, PortInfo, SwitchInfo};
+use rsm_model::lft_image::LFT_BLOCK;
+use rsm_model::mft_image::{self, Extent, MftBlock};
+use rsm_model::{InventoryNode, InventorySwitch};
 
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope};
-use crate::model::lft_image::LFT_BLOCK;
-use crate::model::mft_image::{self, Extent, MftBlock};
-use crate::model::{InventoryNode, InventorySwitch};
 
 /// Switches that a light sweep reads as a whole. On the largest subnets a switch has some 850
 /// parts.

@@ -6,10 +6,10 @@
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SlToVlMapping;
+use rsm_model::InventoryNode;
 
 use super::inventory::Inventory;
 use super::{Query, Sweep};
-use crate::model::InventoryNode;
 
 impl Sweep {
     /// Asks for the tables between ports of a switch, or only for those of port `only`.

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::SwitchInfo;
+use rsm_model::Parts;
+use rsm_model::lft_image::LFT_BLOCK;
 
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope};
-use crate::model::Parts;
-use crate::model::lft_image::LFT_BLOCK;
 
 impl Sweep {
     /// Asks each switch for SwitchInfo and for these blocks of its forwarding table; returns the

@@ -11,12 +11,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_model::InventoryNode;
+use rsm_model::managed::BlockKey;
 
 use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
-use crate::model::InventoryNode;
-use crate::model::managed::BlockKey;
 
 /// Attempts in a row that a node leaves unanswered before it is a suspect: a single loss may be
 /// chance.

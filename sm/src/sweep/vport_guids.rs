@@ -14,11 +14,11 @@ use std::sync::Arc;
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Capability, VPortGuidInfo};
 use rsm_mad::wire::header::Status;
+use rsm_model::habits::{DeviceHabit, DeviceKind};
 
 use super::inventory::Inventory;
 use super::vports::{VPortQuery, vport_mut, vport_of};
 use super::{Query, Sweep};
-use crate::model::habits::{DeviceHabit, DeviceKind};
 
 impl Inventory {
     /// Records that the GUID table of a virtual port may have changed: it is read again after

@@ -19,13 +19,13 @@ use rsm_mad::wire::attr::{
     VNodeInfo, VPortGuidInfo, VPortInfo, VPortPKeyTable, VPortState, VirtualizationInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
+use rsm_model::habits::{DeviceHabit, DeviceKind};
+use rsm_model::vports::{INDICES_MAX, PortVPorts, VNode, VPort};
+use rsm_model::{InventoryNode, p_keys};
 
 use super::inventory::Inventory;
 use super::kind_answers::KindAnswers;
 use super::{Query, Sweep, SweepScope};
-use crate::model::habits::{DeviceHabit, DeviceKind};
-use crate::model::vports::{INDICES_MAX, PortVPorts, VNode, VPort};
-use crate::model::{InventoryNode, p_keys};
 
 /// A query about virtual ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

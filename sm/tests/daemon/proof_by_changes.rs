@@ -4,13 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm::fabric::{Fabric, PortRef};
-use rsm::offline;
 use rsm::plan::groups::{GroupMembers, GroupSet};
 use rsm::plan::lint::Proved;
 use rsm::plan::policy::Policy;
 use rsm::plan::{Plan, PlanJob, plan};
 use rsm_ids::{Lid, PortKey};
+use rsm_model::fabric::{Fabric, PortRef};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::generate::generate;
 use rsm_routing::verify::verify;
@@ -62,7 +61,7 @@ fn by_changes(plan: &Plan) -> bool {
 
 #[test]
 fn losing_and_restoring_links_is_proved_by_changes() {
-    let whole = offline::fabric(&generate("pgft:3;4,4,4;1,4,4;1,1,1").unwrap());
+    let whole = Fabric::of_netlist(&generate("pgft:3;4,4,4;1,4,4;1,1,1").unwrap());
     for with_groups in [false, true] {
         let policy = Arc::new(Policy::default());
         let first = planned(&PlanJob {
@@ -86,7 +85,7 @@ fn losing_and_restoring_links_is_proved_by_changes() {
 
 #[test]
 fn other_engines_and_routes_over_lanes_are_proved_as_a_whole() {
-    let whole = offline::fabric(&generate("pgft:3;4,4,4;1,4,4;1,1,1").unwrap());
+    let whole = Fabric::of_netlist(&generate("pgft:3;4,4,4;1,4,4;1,1,1").unwrap());
     let first = planned(&PlanJob::first(
         Arc::new(whole.clone()),
         Arc::new(Policy::default()),
@@ -110,7 +109,7 @@ fn other_engines_and_routes_over_lanes_are_proved_as_a_whole() {
     assert!(!by_changes(&back), "{}", back.proved);
     assert_eq!(back.report, first.report);
     // Routes that need lanes are proved over lanes.
-    let torus = offline::fabric(&generate("torus:5x5,hosts=1").unwrap());
+    let torus = Fabric::of_netlist(&generate("torus:5x5,hosts=1").unwrap());
     let policy = Policy {
         engine: EngineKind::Torus,
         ..Policy::default()

@@ -4,11 +4,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::alias_guids::AliasGuids;
 use rsm::core::{
     ChangeEffect, Core, CoreConfig, Effect, EpochRequest, Event, Mode, SavedCoreState,
 };
-use rsm::findings::Finding;
 use rsm::m_keys::KeyHolder;
 use rsm::plan::groups::GroupSet;
 use rsm::push::Foreseen;
@@ -21,6 +19,8 @@ use rsm_mad::transport::Datagram;
 use rsm_mad::wire::attr::{Attribute, Notice, SmInfo};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
+use rsm_model::alias_guids::AliasGuids;
+use rsm_model::findings::Finding;
 use rsm_sim::{AttachId, Sim};
 
 use super::ledger::Ledger;

@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::alias_guids::AliasGuids;
 use rsm::core::{Command, CoreConfig, Event};
 use rsm::health::PortErrors;
 use rsm::m_keys::KeyHolder;
@@ -14,6 +13,7 @@ use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Datagram, Inbound, PortEvent};
 use rsm_mad::wire::attr::{PortState, SmControl};
+use rsm_model::alias_guids::AliasGuids;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use rsm::model::LidClaim;
 use rsm::store::etcd::{EtcdOptions, EtcdStore, TlsFiles};
 use rsm::store::replica::{BEAT, Claim, Health, ReplicaEvent, ReplicaHandle, STALE};
 use rsm::store::{ChangeSet, Epoch, Life, Namespace, Persisted, SharedStore, Store, StoreError};
 use rsm_ids::{Guid, Lid, Lmc};
+use rsm_model::LidClaim;
 use rsm_tests::certificates::Certificates;
 use rsm_tests::clock::{Stopwatch, wait_for};
 use rsm_tests::etcd::{Etcd, PEERS};

@@ -6,12 +6,12 @@ use std::time::Duration;
 use rsm::config::{CongestionPolicy, KeyPolicy};
 use rsm::congestion::AgentStatus;
 use rsm::core::{Command, CoreConfig};
-use rsm::findings::FindingKind;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::congestion::{
     CongestionControlTableEntry, CongestionKeyInfo, PortMask, SwitchControlMap,
 };
 use rsm_mad::wire::header::Status;
+use rsm_model::findings::FindingKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{CongestionAgent, Devices, DropReason};
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};

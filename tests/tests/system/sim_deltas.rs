@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig};
-use rsm::whole::{Step, Whole};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
+use rsm_model::whole::{Step, Whole};
 use rsm_tests::virtual_time::{Settings, World, expect, partitions};
 
 const LIMIT: Duration = Duration::from_secs(60);

@@ -267,7 +267,7 @@ fn unhealthy_cables_are_avoided_as_far_as_nothing_is_cut_off() {
 
 #[test]
 fn a_drain_and_a_fault_beside_it_follow_the_change() {
-    use rsm::whole::Step;
+    use rsm_model::whole::Step;
 
     let mut world = World::brought_up("fat-tree:k=6,levels=3", Settings::default());
     let top = *spines(&world).last().expect("there are switches above");
@@ -289,6 +289,6 @@ fn a_drain_and_a_fault_beside_it_follow_the_change() {
     let since = &world.manager().convergences()[before..];
     let whole = since.iter().flat_map(|one| one.whole.iter());
     let whole: Vec<_> = whole.filter(|whole| whole.step != Step::Paths).collect();
-    assert_eq!(whole, Vec::<&rsm::whole::Whole>::new());
+    assert_eq!(whole, Vec::<&rsm_model::whole::Whole>::new());
     assert_eq!(lids_over(&world, Part::Node(top)), 0);
 }

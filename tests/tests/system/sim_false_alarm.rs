@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use rsm::core::Command;
-use rsm::findings::Severity;
 use rsm_ids::Guid;
+use rsm_model::findings::Severity;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Silence;
 use rsm_tests::virtual_time::{AfterStall, Settings, Walker, World, expect};

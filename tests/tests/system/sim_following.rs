@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rsm::fabric::Fabric;
 use rsm::state::Role;
 use rsm_ids::{Guid, Lid, PortNum};
+use rsm_model::fabric::Fabric;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Dice, Memory, World, expect, seeds};
 

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rsm::findings::{Finding, FindingKind, Subject};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
     Attribute, LinearForwardingTable, MulticastForwardingTable, PortInfo, PortPhysicalState,
     PortState, SwitchInfo,
 };
+use rsm_model::findings::{Finding, FindingKind, Subject};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Devices;
 use rsm_tests::virtual_time::{Settings, World, expect};

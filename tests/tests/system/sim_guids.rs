@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use rsm::alias_guids::AliasGuids;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Attribute, GuidInfo};
+use rsm_model::alias_guids::AliasGuids;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 

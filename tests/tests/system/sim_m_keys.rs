@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig};
-use rsm::findings::{Finding, FindingKind};
 use rsm::m_keys::{ForeignKeys, Generations, MKeyPolicy, SECRET_BYTES, Secret};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::{Smp, SmpRequest};
+use rsm_model::findings::{Finding, FindingKind};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Personality, PortField, PortFields};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};

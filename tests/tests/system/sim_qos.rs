@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use rsm::config::{QosConfig, QosKeys, SlToVl, VlWeights};
 use rsm::core::{Command, CoreConfig};
-use rsm::findings::FindingKind;
 use rsm::plan::policy::Policy;
 use rsm::qos::Qos;
-use rsm::whole::Step;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::AttrId;
+use rsm_model::findings::FindingKind;
+use rsm_model::whole::Step;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, SimConfig};

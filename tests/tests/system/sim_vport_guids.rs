@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use rsm::findings::FindingKind;
 use rsm::sa::{Sa, SaConfig, SaRequest};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
@@ -12,6 +11,7 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::{Attribute, GuidInfo, PortState, VPortGuidInfo};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::sa::{GuidInfoRecord, Record, SA_HEADER_LEN, SaMad};
+use rsm_model::findings::FindingKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, VPortAt, VPortLids};
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};

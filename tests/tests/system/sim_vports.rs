@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rsm::core::Command;
-use rsm::findings::FindingKind;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{Attribute, PKey, PortState, VPortInfo, VPortState, VirtualizationInfo};
 use rsm_mad::wire::header::{AttrId, Method};
+use rsm_model::findings::FindingKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, VPortAt, VPortLids, VPortProbe};
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, partitions, seeds};

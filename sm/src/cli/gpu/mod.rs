@@ -31,6 +31,7 @@ use crate::offline;
 use crate::plan::lids::{self, Claims};
 use crate::plan::order::{HostOrder, HostOrderSources, roles};
 use crate::plan::policy::Policy;
+use rsm_model::fabric::Fabric;
 
 pub(super) use report::Summary;
 
@@ -210,7 +211,7 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
         None => Categories::new(),
     };
     let netlist = offline::load_as(spec, Strictness::lenient_if(args.lenient))?;
-    let model = offline::fabric(&netlist);
+    let model = Fabric::of_netlist(&netlist);
     let lids = lids::assign(&model, &Claims::new(), &Policy::default());
     let topology = Arc::new(crate::plan::topology(&model, &lids, &BTreeSet::new())?);
     let sources = HostOrderSources {

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use rsm_api::model::{PortId, Selector};
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_ids::PortKey;
+use rsm_model::fabric::Fabric;
+use rsm_model::text::count;
 use serde::Serialize;
 
 use super::{Bench, exit_code, report};
 use crate::cli::Format;
 use crate::cli::output::{print, print_json};
-use crate::fabric::Fabric;
 use crate::plan::{self, PlanJob};
 use crate::publish::Names;
-use crate::text::count;
 use crate::whatif::{Consequence, Loss, what_if};
 
 /// The cable or node to lose, by name.

@@ -15,8 +15,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adaptive::Before;
 use clap::Args;
 use rsm_ids::{Guid, PortNum};
+use rsm_model::fabric::Fabric;
 use rsm_routing::engine::{self, EngineKind, Options};
 use rsm_routing::generate;
 use rsm_routing::ibnetdiscover::Strictness;
@@ -26,6 +28,7 @@ use rsm_routing::quality::{Quality, Settings, measure};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::{Report, verify_on_lanes};
+use stopwatch::Stopwatch;
 
 use super::Format;
 use super::gpu::{self, Summary};
@@ -34,15 +37,11 @@ use crate::config::{
     RoutingConfig, load_categories, load_guid_file, load_port_order, load_switch_rules,
     load_torus_layout,
 };
-use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::lids::{self, Claims, LidPlan};
 use crate::plan::order::{HostOrder, HostOrderSources};
 use crate::plan::policy::Policy;
 use crate::plan::{self};
-
-use adaptive::Before;
-use stopwatch::Stopwatch;
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -261,7 +260,7 @@ fn prepare(
         connect_roots: args.connect_roots,
         ..Policy::default()
     };
-    let fabric = offline::fabric(&netlist);
+    let fabric = Fabric::of_netlist(&netlist);
     let claims = before.map_or_else(Claims::new, Before::claims);
     let lids = lids::assign(&fabric, &claims, &policy);
     let topology = plan::topology(&fabric, &lids, &BTreeSet::new())?;

@@ -3,10 +3,9 @@
 use std::io::{self, Write};
 
 use rsm_ids::Guid;
+use rsm_model::fabric::Fabric;
 use rsm_routing::quality::{Contention, LinkUse, Quality};
 use serde::Serialize;
-
-use crate::fabric::Fabric;
 
 #[derive(Serialize)]
 pub(super) struct QualityPart {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::text::count;
+use rsm_model::text::count;
 
 /// The effect of a change of one partition on the ports of a fabric. Two ports can talk in a
 /// partition if both are members and one of them is a full one (IBA 10.9.3).

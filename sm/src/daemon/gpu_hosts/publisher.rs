@@ -9,10 +9,10 @@ use rsm_api::Gpus as _;
 use rsm_gdr::Analysis;
 use rsm_gdr::findings::{GpuFinding, GpuSeverity};
 use rsm_gdr::hosts::GpuInventory;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::GpuHosts;
 use crate::daemon::findings::{DaemonFindings, Part};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// Takes each new inventory.
 pub(in crate::daemon) type Tell = Box<dyn Fn(Arc<GpuInventory>) + Send + Sync>;

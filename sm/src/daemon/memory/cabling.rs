@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortState};
+use rsm_model::expected::{Cabling, Expected, LostAt, LostEnd, LostNode, LostPort};
 
 use super::table::{self, Rows};
-use crate::expected::{Cabling, Expected, LostAt, LostEnd, LostNode, LostPort};
 use crate::publish::UnixClock;
 use crate::store::{CABLING, ChangeSet, Namespace, Persisted};
 
@@ -204,14 +204,13 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use rsm_mad::Time;
-
+    use rsm_model::expected::Accept;
+    use rsm_model::fabric::Delta;
+    use rsm_model::fabric::Fabric;
     use rsm_routing::generate::generate;
 
     use super::*;
     use crate::daemon::clock::Clock;
-    use crate::expected::Accept;
-    use crate::fabric::Delta;
-    use crate::offline;
 
     #[test]
     fn missing_parts_are_restored_with_their_time() {
@@ -267,7 +266,9 @@ mod tests {
     #[test]
     fn incremental_changes_equal_a_full_comparison() {
         let clock = Clock::start();
-        let whole = Arc::new(offline::fabric(&generate("fat-tree:k=4,levels=3").unwrap()));
+        let whole = Arc::new(Fabric::of_netlist(
+            &generate("fat-tree:k=4,levels=3").unwrap(),
+        ));
         let cables: Vec<PortKey> = whole
             .nodes()
             .flat_map(|node| node.cables())

@@ -1,9 +1,9 @@
 //! Capabilities of device types, a row for each type.
 
 use rsm_mad::wire::attr::Capabilities;
+use rsm_model::capabilities::{DeviceCapabilities, DeviceType};
 
 use super::table;
-use crate::capabilities::{DeviceCapabilities, DeviceType};
 use crate::store::{ChangeSet, Persisted};
 
 const TABLE: &str = "device-capabilities";

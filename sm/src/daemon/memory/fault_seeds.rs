@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rsm_ids::{Guid, Lid, Lmc};
+use rsm_model::LidClaim;
 
 use super::acknowledged::{cover, covered, replay};
-use crate::model::LidClaim;
 use crate::store::io::{Disk, Operation, TornLength};
 use crate::store::journal::{self, Journal, RowChange};
 use crate::store::{

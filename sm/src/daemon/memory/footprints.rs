@@ -17,11 +17,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_model::Parts;
+use rsm_model::footprint::{Footprint, Footprints, PARTS_MAX};
+use rsm_model::mft_image::MftBlock;
 
 use super::table::{self, Rows};
-use crate::footprint::{Footprint, Footprints, PARTS_MAX};
-use crate::model::Parts;
-use crate::model::mft_image::MftBlock;
 use crate::store::{ChangeSet, Persisted};
 
 const TABLE: &str = "footprints";

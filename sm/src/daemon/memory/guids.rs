@@ -1,9 +1,9 @@
 //! Alias GUIDs, in the store: by port GUID and index.
 
 use rsm_ids::Guid;
+use rsm_model::alias_guids::AliasGuids;
 
 use super::table;
-use crate::alias_guids::AliasGuids;
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
 

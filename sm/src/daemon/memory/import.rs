@@ -5,10 +5,10 @@ use std::path::Path;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
+use rsm_model::LidClaim;
 
 use super::super::clock::Clock;
 use super::{groups, guids, services, subscriptions, table};
-use crate::model::LidClaim;
 use crate::publish::UnixClock as _;
 use crate::sa::SavedSaState;
 use crate::sa::events::Events;

@@ -16,6 +16,7 @@ use anyhow::Context as _;
 use parking_lot::Mutex;
 use rsm_api::v1;
 use rsm_ids::Guid;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use tokio::sync::mpsc;
 
 use super::shared_history::{self, SharedHistory};
@@ -28,7 +29,6 @@ use crate::daemon::clock::Clock;
 use crate::daemon::findings::{DaemonFindings, Part};
 use crate::daemon::gpu_hosts::GpuHosts;
 use crate::daemon::sa::SaRestorer;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::history::Recorder;
 use crate::publish::{SharedStoreSource, UnixClock};
 use crate::store::etcd::{EtcdOptions, EtcdStore};

@@ -38,12 +38,13 @@ use tokio::sync::{mpsc, watch};
 use self::gate::{Call, Gate, ROOM};
 use self::inbox::{Calls, Inbox, inbox};
 pub use self::outgoing::outgoing;
+use rsm_model::findings::Finding;
+
 use self::searches::Searches;
 use self::state_reader::{MAX_STATE_REQUESTS, SaStateReader};
 use self::worker::Worker;
 use crate::core::Event;
 use crate::daemon::compute;
-use crate::findings::Finding;
 use crate::publish::SaStateSource;
 use crate::sa::{self, Sa, SaSnapshot, Statistics, Touched};
 use crate::state::{Forthcoming, Snapshot};

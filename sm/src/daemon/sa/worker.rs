@@ -14,6 +14,7 @@ use rsm_mad::messenger::{Delivery, Left, Messenger, NotSent};
 use rsm_mad::transport::{Message, RemoteAddress, SendError};
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
+use rsm_model::alias_guids::AliasGuids;
 use tokio::sync::mpsc;
 
 use super::gate::{Arrival, Call, refusal};
@@ -22,7 +23,6 @@ use super::outgoing::outgoing;
 use super::searches::{Searches, Taken};
 use super::state_reader::StateRequest;
 use super::{AckJournal, CoreSink, FindingsSink, HELD_AT_MOST, Restoration, SaveSink, TimeSource};
-use crate::alias_guids::AliasGuids;
 use crate::core::Event;
 use crate::daemon::compute;
 use crate::plan::groups::GroupSet;

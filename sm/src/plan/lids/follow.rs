@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::{Lid, PortKey};
+use rsm_model::fabric::{Fabric, Node, PortRef};
 
 use super::super::policy::Policy;
 use super::{Claim, Claims, LidPlan, vports, wanted_lmc};
-use crate::fabric::{Fabric, Node, PortRef};
 
 /// The LIDs of `fabric`, equal to those of [`assign`](super::assign). `previous` are the LIDs of
 /// the fabric `before`. Reads only ports at which the two differ.

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_mad::wire::attr::NodeType;
+use rsm_model::fabric::{Fabric, PortRef};
 use rsm_routing::engine::by_subtree;
 use rsm_routing::tables::BLOCK_LIDS;
 use rsm_routing::topology::PortUse;
 
 use super::{LidPlan, wanted_lmc};
-use crate::fabric::{Fabric, PortRef};
 use crate::plan::policy::Policy;
 use crate::plan::topology;
 

@@ -2,12 +2,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use rsm_ids::PortNum;
+use rsm_model::vports::{PortVPorts, VNode, VPort};
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind, PortSpec};
 
 use super::*;
-use crate::model::vports::{PortVPorts, VNode, VPort};
-use crate::offline;
 
 /// Ports of the fabrics below: ten hosts and five switches.
 const PORTS: usize = 15;
@@ -28,7 +27,7 @@ fn fabric(held: &[Option<(u16, u8)>]) -> Fabric {
         };
         node.ports.insert(port, spec);
     }
-    offline::fabric(&Netlist::new(nodes, cables).unwrap())
+    Fabric::of_netlist(&Netlist::new(nodes, cables).unwrap())
 }
 
 fn policy(lmc: u8) -> Policy {

@@ -10,11 +10,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::{Guid, Lid, Lmc, PortKey};
+use rsm_model::fabric::{Fabric, Node};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::vports::{INDICES_MAX, PortVPorts, VPort, VPortKey};
 
 use super::{Claim, Claims, LidPlan, smallest_table};
-use crate::fabric::{Fabric, Node};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::model::vports::{INDICES_MAX, PortVPorts, VPort, VPortKey};
 
 /// Virtual ports that a finding names; it counts the others.
 const NAMES_SHOWN: usize = 10;

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo, MlnxLinkSpeed};
+use rsm_model::InventoryPort;
+use rsm_model::managed::ManagedAttribute;
 
 use super::{Planned, Source};
-use crate::model::InventoryPort;
-use crate::model::managed::ManagedAttribute;
 
 /// The block of a port whose features are to change.
 pub(super) static EXTENDED_PORT: Planned = Planned {

@@ -1,7 +1,7 @@
 //! The planned blocks of managed attributes, and their content.
 //!
 //! [`Source`] is what they derive from; an attribute is a file beside this one. How devices hold
-//! blocks is in [`crate::model::managed`].
+//! blocks is in [`rsm_model::managed`].
 
 mod extended_port;
 mod guid_info;
@@ -12,12 +12,12 @@ mod vl_arbitration;
 use std::collections::BTreeSet;
 
 use rsm_ids::PortKey;
+use rsm_model::alias_guids::AliasGuids;
+use rsm_model::managed::{BlockKey, BlockPlace, Content, ManagedAttribute, Origin};
+use rsm_model::{Hardware, InventoryPort};
 
 use super::Plan;
-use crate::alias_guids::AliasGuids;
 use crate::config::RateLimits;
-use crate::model::managed::{BlockKey, BlockPlace, Content, ManagedAttribute, Origin};
-use crate::model::{Hardware, InventoryPort};
 use crate::qos::Qos;
 
 /// The planned part of a managed attribute.

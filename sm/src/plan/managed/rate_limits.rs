@@ -3,11 +3,11 @@
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, Capability, QosConfigSl};
+use rsm_model::InventoryPort;
+use rsm_model::managed::BlockKey;
+use rsm_model::managed::rate_limits::{block, vport};
 
 use super::{Planned, Source};
-use crate::model::InventoryPort;
-use crate::model::managed::BlockKey;
-use crate::model::managed::rate_limits::{block, vport};
 
 /// The blocks of a port and of its virtual ports.
 pub(super) static RATE_LIMITS: Planned = Planned {

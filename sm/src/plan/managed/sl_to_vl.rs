@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, PortInfo, SlToVlMapping};
+use rsm_model::habits::DeviceHabit;
+use rsm_model::managed::sl_to_vl::{ALL_INPUTS, END_PORT};
+use rsm_model::{InventoryNode, InventorySwitch};
 
 use super::{Planned, Source};
-use crate::model::habits::DeviceHabit;
-use crate::model::managed::sl_to_vl::{ALL_INPUTS, END_PORT};
-use crate::model::{InventoryNode, InventorySwitch};
 use crate::qos::PortTables;
 
 /// The blocks with the operator's VLs.

@@ -3,9 +3,9 @@
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, VlArbitration};
+use rsm_model::managed::vl_arbitration::OF_SWITCH;
 
 use super::{Planned, Source};
-use crate::model::managed::vl_arbitration::OF_SWITCH;
 use crate::qos::PortTables;
 
 /// The blocks with the operator's weights.

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_ids::Lid;
+use rsm_model::mft_image::HeldMasks;
 use rsm_routing::mcast::{GroundDelta, Mft};
 use rsm_routing::topology::{SwitchIdx, Topology};
-
-use crate::model::mft_image::HeldMasks;
 
 /// For each switch by number: its held and planned tables, if they were found equal. Two tables at
 /// the same addresses need no second comparison.

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use rsm_ids::Guid;
+use rsm_model::fabric::Fabric;
 use rsm_routing::mcast::{Ground, GroundDelta, Group, Member, Orientation};
 use rsm_routing::topology::Topology;
 
 use super::places::Places;
-use crate::fabric::Fabric;
 use crate::plan::groups::GroupMembers;
 
 /// The ground of multicast trees, and the places of ports on it. Outlives changes of groups.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::NodeType;
+use rsm_model::fabric::{Fabric, Node, Port, PortRef};
+use rsm_model::vports::{VPort, VPortKey};
 
 use super::members::EndPorts;
 use super::{Assignment, PartitionPlan, vports};
-use crate::fabric::{Fabric, Node, Port, PortRef};
-use crate::model::vports::{VPort, VPortKey};
 use crate::plan::policy::Policy;
 
 /// The partitions of `fabric`, equal to those of [`assign`](super::assign). `previous` are those of

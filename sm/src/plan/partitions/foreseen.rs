@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
 use rsm_mad::wire::sa::Rate;
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::text::count;
 
 use super::{FINDINGS_SHOWN, PartitionPlan};
 use crate::config::{
     Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions,
 };
-use crate::fabric::{Fabric, PortRef};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::text::count;
 
 /// Ports that a finding names; it counts the others.
 const PORTS_SHOWN: usize = 8;

@@ -2,9 +2,9 @@
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{NodeType, PKey};
+use rsm_model::fabric::{Fabric, PortRef};
 
 use crate::config::{Membership, PartitionMembers, Partitions, Rule};
-use crate::fabric::{Fabric, PortRef};
 
 /// The keys of one port.
 #[derive(Clone, PartialEq, Eq, Debug)]

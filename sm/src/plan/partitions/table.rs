@@ -1,8 +1,7 @@
 //! The index of each key in a P_KeyTable.
 
 use rsm_mad::wire::attr::PKey;
-
-use crate::model::p_keys::PKeyImage;
+use rsm_model::p_keys::PKeyImage;
 
 /// The keys of one table.
 #[derive(PartialEq, Eq, Debug)]

@@ -1,18 +1,17 @@
 use std::path::Path;
 
+use rsm_model::p_keys::PKeyImage;
 use rsm_routing::generate::generate;
 
 use super::*;
 use crate::config::{Enforcement, PartitionLoss, parse_partitions};
-use crate::model::p_keys::PKeyImage;
-use crate::offline;
 
 /// Capacity of an end port's table, and of a switch port's.
 const CAPACITY: (u16, u16) = (6, 4);
 
 /// Two hosts at each of three switches.
 fn fabric() -> Fabric {
-    let mut fabric = offline::fabric(&generate("ring:3,hosts=2").unwrap());
+    let mut fabric = Fabric::of_netlist(&generate("ring:3,hosts=2").unwrap());
     for node in fabric.nodes_mut() {
         node.info.set_partition_cap(CAPACITY.0);
         if let Some(switch) = &mut node.switch {
@@ -212,7 +211,7 @@ fn too_small_table_is_a_finding_at_its_port() {
 
 #[test]
 fn findings_beyond_the_bound_are_counted() {
-    let mut fabric = offline::fabric(&generate("ring:3,hosts=40").unwrap());
+    let mut fabric = Fabric::of_netlist(&generate("ring:3,hosts=40").unwrap());
     for node in fabric.nodes_mut() {
         node.info.set_partition_cap(1);
     }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::PKey;
+use rsm_model::fabric::PortRef;
+use rsm_model::findings::FindingKind;
+use rsm_model::vports::{VPort, VPortKey};
 
 use super::members::EndPorts;
 use super::table::{Arrangement, First, arrange};
 use super::{Assignment, listed};
-use crate::fabric::PortRef;
-use crate::findings::FindingKind;
-use crate::model::vports::{VPort, VPortKey};
 
 impl Assignment<'_> {
     /// Assigns tables to the virtual ports of `ports`. Returns how many have other keys than full

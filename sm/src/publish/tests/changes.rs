@@ -10,12 +10,12 @@ use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::NodeInfo;
+use rsm_model::InventoryNode;
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth};
 
 use super::world::*;
-use crate::fabric::Fabric;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::model::InventoryNode;
 use crate::publish::{MAX_CHANGES, View};
 use crate::state::Snapshot;
 use crate::sweep::inventory::Inventory;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use crate::core::HISTORY;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::publish::findings::FindingBook;
 use crate::publish::log::ConvergenceLog;
 use crate::state::{Convergence, TablesWritten};

@@ -6,11 +6,11 @@ use std::time::Duration;
 use rsm_api::model::{FindingFilter, MissingKind, Selector, SubnetState};
 use rsm_api::{Control, ControlError, LookupError, RoutingQueries, Subnet, v1};
 use rsm_ids::PortNum;
+use rsm_model::expected::Accept;
 use tokio::sync::mpsc;
 
 use super::world::*;
 use crate::core::{Command, Event};
-use crate::expected::Accept;
 use crate::publish::{Controller, RouteAnalyst};
 
 /// The world after the second host has lost its cable.

@@ -8,11 +8,11 @@ use rsm_api::model::{
 use rsm_api::v1::{LinkSpeed, LinkWidth};
 use rsm_api::{LookupError, Subnet, v1};
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
+use rsm_model::fabric::Fabric;
 use rsm_routing::tables::NO_PATH;
 use rsm_sim::Probe;
 
 use super::world::*;
-use crate::fabric::Fabric;
 use crate::plan::Plan;
 use crate::publish::View;
 use crate::state::Snapshot;

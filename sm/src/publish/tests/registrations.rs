@@ -9,10 +9,10 @@ use rsm_mad::ids::Gid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::{ProducerType, Trap};
 use rsm_mad::wire::sa::InformInfo;
+use rsm_model::alias_guids::AliasGuids;
 
 use super::state_source::{Held, now};
 use super::world::*;
-use crate::alias_guids::AliasGuids;
 use crate::publish::PublishedSa;
 use crate::sa::events::SavedSubscription;
 use crate::sa::{Sa, SaConfig, SavedSaState};

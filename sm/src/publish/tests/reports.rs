@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+
 use super::world::*;
-use crate::fabric::Fabric;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::publish::summary::OnceReport;
 use crate::state::Snapshot;
 
@@ -81,7 +82,7 @@ fn the_report_has_the_fields_that_scripts_read() {
 fn complete_means_that_every_managed_port_is_active() {
     let up = World::up().snapshot();
     assert!(OnceReport::of(&up).is_complete());
-    let with_port = |change: &dyn Fn(&mut crate::fabric::Port)| {
+    let with_port = |change: &dyn Fn(&mut rsm_model::fabric::Port)| {
         let mut fabric = Fabric::clone(&up.fabric);
         let ix = fabric.find(SPINE_B).unwrap();
         change(&mut fabric.node_mut(ix).ports[1]);
@@ -90,7 +91,7 @@ fn complete_means_that_every_managed_port_is_active() {
             ..up.clone()
         })
     };
-    let armed = |port: &mut crate::fabric::Port| {
+    let armed = |port: &mut rsm_model::fabric::Port| {
         let info = port.info.as_mut().unwrap();
         info.set_port_state(rsm_mad::wire::attr::PortState::Armed);
     };

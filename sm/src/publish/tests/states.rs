@@ -7,11 +7,11 @@ use rsm_api::model::{Selector, SubnetState};
 use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SmState;
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::verify::Report;
 
 use super::world::*;
-use crate::fabric::Fabric;
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::{PlanError, RefusedPlan};
 use crate::state::{Other, Role, Snapshot};
 

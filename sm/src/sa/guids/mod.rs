@@ -16,8 +16,9 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 
 pub(in crate::sa) use self::change::AliasRequester;
+use rsm_model::alias_guids::AliasGuids;
+
 use super::directory::Directory;
-use crate::alias_guids::AliasGuids;
 
 /// How long a port that is gone keeps its alias GUIDs: as long as its memberships.
 const KEEP: Duration = Duration::from_secs(10);

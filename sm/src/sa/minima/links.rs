@@ -1,10 +1,10 @@
 //! Links between switches and attachments of end ports, which make up the paths of a snapshot.
 
 use rsm_ids::PortNum;
+use rsm_model::fabric::{Fabric, Node, Port, PortRef};
 use rsm_routing::topology::{SwitchIdx, Topology};
 
 use super::limits::Limits;
-use crate::fabric::{Fabric, Node, Port, PortRef};
 use crate::sa::changed::ChangedNodes;
 use crate::sa::ends::{EndPort, Ends};
 

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rsm_ids::{Lid, PortNum};
+use rsm_model::fabric::Fabric;
 use rsm_routing::tables::{NO_PATH, Tables};
 use rsm_routing::topology::{Destination, PortUse, SwitchIdx, Topology};
 
@@ -26,7 +27,6 @@ use self::limits::Limits;
 use self::links::{Attachment, Links, follow_attachments};
 use super::changed::ChangedNodes;
 use super::ends::{EndIx, Ends};
-use crate::fabric::Fabric;
 use crate::plan::Plan;
 
 /// Paths of one snapshot.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use rsm_mad::wire::sa::{ComponentMask, LinkRecord};
+use rsm_model::fabric::PortRef;
 
 use super::{Query, of_each_end};
-use crate::fabric::PortRef;
 use crate::sa::ends::EndIx;
 
 /// The components that are not simply compared: LIDs may be any of a port's.

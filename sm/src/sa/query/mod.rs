@@ -30,6 +30,7 @@ use rsm_mad::wire::sa::{
     Record, SaHeader, SaStatus, ServiceRecord, SlToVlMappingTableRecord, SmInfoRecord,
     SwitchInfoRecord, TraceRecord, VlArbitrationTableRecord,
 };
+use rsm_model::fabric::PortRef;
 
 use super::answer::{Body, Wanted};
 use super::directory::Directory;
@@ -40,7 +41,6 @@ use super::path;
 use super::services::ServiceRegistry;
 use super::template::Template;
 use super::trust::Trust;
-use crate::fabric::PortRef;
 use crate::qos::PortTables;
 
 /// A request whose header is in order.

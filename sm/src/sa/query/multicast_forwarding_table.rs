@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use rsm_mad::wire::sa::MulticastForwardingTableRecord;
+use rsm_model::mft_image::{self, MftBlock};
 
 use super::{Query, of_each_end};
-use crate::model::mft_image::{self, MftBlock};
 use crate::sa::ends::EndIx;
 
 pub(super) fn candidates(

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{PKey, PKeyTable};
 use rsm_mad::wire::sa::{ComponentMask, PKeyTableRecord};
+use rsm_model::fabric::PortRef;
 
 use super::{Query, of_each_end};
-use crate::fabric::PortRef;
 use crate::sa::ends::EndIx;
 
 /// The components that are not simply compared: the port means something on switches only.

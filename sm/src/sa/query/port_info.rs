@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use rsm_mad::wire::attr::{LinkSpeeds, PortInfo};
 use rsm_mad::wire::sa::{ComponentMask, PortInfoRecord};
+use rsm_model::fabric::PortRef;
 
 use super::{Query, of_each_end, vport};
-use crate::fabric::PortRef;
 use crate::sa::ends::EndIx;
 
 /// Both capability masks.

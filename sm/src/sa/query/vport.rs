@@ -8,8 +8,7 @@ use std::ops::BitOr;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, GuidInfo, NodeInfo, PortInfo};
-
-use crate::model::vports::{GuidBlock, VPort};
+use rsm_model::vports::{GuidBlock, VPort};
 
 /// The capabilities of a port that say how the fields about its link are to be read. All others are
 /// the port's own; VPortInfo numbers capabilities in its own way.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{Mtu, PortState};
+use rsm_model::fabric::{Fabric, PortRef};
 
 use super::world::{World, planned};
-use crate::fabric::{Fabric, PortRef};
 use crate::plan::{self, Plan, PlanJob};
 use crate::sa::{Directory, EndIx};
 use crate::state::Snapshot;

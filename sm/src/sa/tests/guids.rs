@@ -8,9 +8,9 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
+use rsm_model::alias_guids::AliasGuids;
 
 use super::world::{PREFIX, SM_KEY, SMALL, World, planned};
-use crate::alias_guids::AliasGuids;
 use crate::sa::{Sa, SaConfig, SavedSaState};
 
 const NAMED: ComponentMask = GuidInfoRecord::LID.with(GuidInfoRecord::BLOCK_NUM);

@@ -9,10 +9,10 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::sa::*;
+use rsm_model::findings::{Finding, FindingKind, Subject};
 
 use super::world::{SMALL, World, planned_as};
 use crate::config::parse_partitions;
-use crate::findings::{Finding, FindingKind, Subject};
 use crate::plan::policy::Policy;
 
 const NAMED: ComponentMask = McMemberRecord::MGID

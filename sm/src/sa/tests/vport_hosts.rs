@@ -11,10 +11,10 @@ use rsm_mad::transport::{Grh, RemoteAddress};
 use rsm_mad::wire::attr::{GidChange, Notice, PKey, TrapDetails};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
+use rsm_model::fabric::Fabric;
 
 use super::vport_records::{guid, hosts_of, world_with};
 use super::world::{PREFIX, World, records};
-use crate::fabric::Fabric;
 use crate::sa::SaRequest;
 
 const PARTITIONS: &str = "Default=0x7fff, ipoib : ALL=full ;";

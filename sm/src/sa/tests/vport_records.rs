@@ -10,12 +10,12 @@ use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, NodeType, PKey, PortState};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_model::vports::GuidBlock;
 
 use super::vports::{give, vport};
 use super::world::{PREFIX, SM_KEY, SMALL, World, planned_as, records};
 use crate::config::parse_partitions;
-use crate::fabric::{Fabric, PortRef};
-use crate::model::vports::GuidBlock;
 use crate::plan::policy::Policy;
 use crate::sa::{Sa, SaConfig, WORK_PER_PULL};
 

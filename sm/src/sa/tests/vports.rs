@@ -8,12 +8,12 @@ use rsm_mad::ids::Gid;
 use rsm_mad::transport::{Grh, RemoteAddress};
 use rsm_mad::wire::attr::{NodeType, PKey, PortState};
 use rsm_mad::wire::sa::*;
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_model::p_keys::PKeyImage;
+use rsm_model::vports::{PortVPorts, VNode, VPort};
 
 use super::world::{PREFIX, SMALL, World, planned_as};
 use crate::config::parse_partitions;
-use crate::fabric::{Fabric, PortRef};
-use crate::model::p_keys::PKeyImage;
-use crate::model::vports::{PortVPorts, VNode, VPort};
 use crate::plan::policy::Policy;
 use crate::sa::Directory;
 

@@ -10,9 +10,8 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::{Mtu, NodeType};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_HEADER_LEN, SaHeader, SaMad};
+use rsm_model::fabric::Fabric;
 
-use crate::fabric::Fabric;
-use crate::offline;
 use crate::plan::policy::Policy;
 use crate::plan::{self, Plan, PlanJob};
 use crate::sa::{Directory, Sa, SaAnswer, SaConfig, SaRequest, SaSnapshot};
@@ -42,8 +41,8 @@ pub(super) fn planned(spec: &str, lmc: u8) -> (Fabric, Plan) {
 
 /// The same with the policy that `decide` returns for the fabric.
 pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy) -> (Fabric, Plan) {
-    let netlist = offline::load(spec).unwrap();
-    let mut fabric = offline::fabric(&netlist);
+    let netlist = rsm_routing::generate::generate(spec).unwrap();
+    let mut fabric = Fabric::of_netlist(&netlist);
     let policy = decide(&mut fabric);
     let job = PlanJob::first(Arc::new(fabric.clone()), Arc::new(policy));
     let planned = plan::plan(&job).plan();

@@ -14,9 +14,9 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::*;
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::*;
+use rsm_model::fabric::Fabric;
 
 use super::world::{PREFIX, SM_KEY, SMALL, World, records};
-use crate::fabric::Fabric;
 use crate::sa::events::{News, NoticeReport, SavedSubscription, limits};
 use crate::sa::{Sa, SaConfig, SaRequest, SavedSaState};
 use crate::state::Snapshot;

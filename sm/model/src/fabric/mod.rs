@@ -7,6 +7,7 @@
 //! and the difference between two models is found by comparing pointers.
 
 mod delta;
+mod netlist;
 mod nodes;
 mod rails;
 mod without;
@@ -21,9 +22,9 @@ use rsm_mad::wire::attr::{
 
 pub use self::delta::Delta;
 use self::nodes::Nodes;
-use crate::model::p_keys::{self, PKeyImage};
-use crate::model::vports::{self, PortVPorts};
-use crate::model::{Hardware, InventoryNode, MISSES_TOLERATED};
+use crate::p_keys::{self, PKeyImage};
+use crate::vports::{self, PortVPorts};
+use crate::{Hardware, InventoryNode, MISSES_TOLERATED};
 
 /// The node description of aggregation nodes inside switches (SHARP).
 const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
@@ -130,7 +131,7 @@ pub struct Node {
     pub switch: Option<SwitchInfo>,
     /// Hops from the subnet manager's port.
     pub distance: u8,
-    /// Whether it owes answers; see [`crate::sweep::fault::findings`].
+    /// Whether it owes answers; the sweep says which.
     pub suspected: bool,
     /// Whether routes avoid it: it has owed answers for too long, or is a switch that ignores Sets.
     pub unmanageable: bool,
@@ -395,7 +396,7 @@ impl Fabric {
     }
 
     /// Every cable at a node, from its port there.
-    pub(crate) fn links_of<'a>(
+    pub fn links_of<'a>(
         &'a self,
         ix: NodeIx,
         node: &'a Node,

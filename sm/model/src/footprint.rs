@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rsm_ids::{PortKey, PortNum};
 
 use crate::fabric::{Fabric, Node};
-use crate::model::{Parts, WrittenPart};
+use crate::{Parts, WrittenPart};
 
 /// The most parts in one footprint; more are everything. Reading them one by one costs a tenth of
 /// reading a subnet of 11,000 hosts.

@@ -3,7 +3,7 @@
 use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo};
 
 use super::{Managed, Origin};
-use crate::model::habits::DeviceHabit;
+use crate::habits::DeviceHabit;
 
 /// ExtendedPortInfo (0xFF90). A port has one block.
 pub(super) static EXTENDED_PORT: Managed = Managed {

@@ -4,8 +4,8 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use rsm_ids::{Lid, PortNum};
-use rsm_mad::wire::attr::{ArGroupTable, ArLinearForwardingTable, Attribute};
-use rsm_routing::adaptive::{AdaptiveTable, GROUPS_PER_BLOCK};
+use rsm_mad::wire::attr::{ArEntry, ArGroupTable, ArLidState, ArLinearForwardingTable, Attribute};
+use rsm_routing::adaptive::{AdaptiveTable, GROUPS_PER_BLOCK, NO_GROUP};
 use rsm_routing::mcast::PortMask;
 use rsm_routing::tables::{Lft, NO_PATH};
 
@@ -169,6 +169,28 @@ pub fn groups_of_block(table: &AdaptiveTable, block: u16) -> [PortMask; 2] {
     [group(0), group(1)]
 }
 
+/// A block of the adaptive linear forwarding table: groups of `table`, static ports of `lft`.
+pub fn entries_of_block(table: &AdaptiveTable, lft: &Lft, block: u16) -> ArLinearForwardingTable {
+    let mut content = ArLinearForwardingTable::default();
+    let first = u32::from(block) * ArLinearForwardingTable::ENTRIES as u32;
+    for index in 0..ArLinearForwardingTable::ENTRIES {
+        let lid = u16::try_from(first + index as u32).ok().map(Lid);
+        let group = lid.map_or(NO_GROUP, |lid| table.group_of(lid));
+        let port = lid.map_or(NO_PATH, |lid| lft.entry(lid));
+        let entry = ArEntry {
+            state: match group {
+                NO_GROUP => ArLidState::Static,
+                _ => ArLidState::Free,
+            },
+            table: 0,
+            port: PortNum(port),
+            group,
+        };
+        content.set_entry(index, entry);
+    }
+    content
+}
+
 /// The block with the entry of a LID.
 pub fn entry_block(lid: Lid) -> u16 {
     ArLinearForwardingTable::block_and_index_of(lid).0
@@ -185,7 +207,7 @@ mod tests {
             table.set_entry(Lid(lid), group);
             lft.set_entry(Lid(lid), port);
         }
-        crate::plan::adaptive::entries_of_block(&table, &lft, 0)
+        entries_of_block(&table, &lft, 0)
     }
 
     #[test]

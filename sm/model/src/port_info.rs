@@ -19,8 +19,10 @@ pub struct Field {
 
 macro_rules! fields {
     ($($(#[$doc:meta])* $index:ident: $name:literal, $get:expr, $set:expr, $before_active:literal;)*) => {
+        /// One of [`FIELDS`].
         #[derive(Clone, Copy)]
-        pub(crate) enum FieldIndex { $($index),* }
+        #[expect(missing_docs, reason = "the names are those of the fields")]
+        pub enum FieldIndex { $($index),* }
 
         /// Every field that the subnet manager owns; a [`FieldMask`] has a bit for each.
         pub static FIELDS: &[Field] = &[
@@ -142,7 +144,8 @@ const WIDE: usize = FieldIndex::Prefix as usize + 1;
 const _: () = assert!(size_of::<PortSettings>() <= 64);
 
 impl PortSettings {
-    pub(crate) fn put(&mut self, index: FieldIndex, value: u64) {
+    /// Plans `value` for a field.
+    pub fn put(&mut self, index: FieldIndex, value: u64) {
         self.planned.0 |= 1 << index as u32;
         match (index as usize).checked_sub(WIDE) {
             None => self.wide[index as usize] = value,
@@ -165,7 +168,7 @@ impl PortSettings {
     }
 
     /// The planned value of a field.
-    pub(crate) fn value(&self, index: FieldIndex) -> Option<u64> {
+    pub fn value(&self, index: FieldIndex) -> Option<u64> {
         let is_planned = self.planned.0 & 1 << index as u32 != 0;
         is_planned.then(|| self.held(index as usize))
     }

@@ -4,7 +4,7 @@
 use rsm_mad::wire::attr::{Attribute, QosConfigSl};
 
 use super::{Managed, Origin};
-use crate::model::habits::DeviceHabit;
+use crate::habits::DeviceHabit;
 
 /// QoSConfigSL (0xFF82). Block 0 is of the port, block 1 + i of the virtual port at index i.
 pub(super) static RATE_LIMITS: Managed = Managed {

@@ -122,7 +122,7 @@ mod tests {
     use rsm_ids::PortNum;
 
     use super::*;
-    use crate::model::sl2vl_image::{SlToVlImage, VlBySl};
+    use crate::sl2vl_image::{SlToVlImage, VlBySl};
 
     #[test]
     fn block_is_held_from_store_until_doubted() {

@@ -4,7 +4,7 @@ use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
 
 use super::{Managed, Origin};
-use crate::model::habits::DeviceHabit;
+use crate::habits::DeviceHabit;
 
 /// The block that stands for all inputs of a switch.
 pub const ALL_INPUTS: u16 = 0x100;

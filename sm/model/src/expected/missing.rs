@@ -390,7 +390,7 @@ impl Expected {
     }
 
     /// Whether a node, present or missing, is a switch.
-    pub(crate) fn is_switch(&self, fabric: &Fabric, guid: Guid) -> bool {
+    pub fn is_switch(&self, fabric: &Fabric, guid: Guid) -> bool {
         let here = fabric.find(guid).map(|ix| fabric.node(ix).kind());
         let kind = here.or_else(|| Some(self.nodes.get(&guid)?.kind));
         kind == Some(NodeType::Switch)

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// `1 port`, `2 ports`.
-pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, one: &str, many: &str) -> String {
+pub fn count<N: Display + PartialEq + From<u8>>(number: N, one: &str, many: &str) -> String {
     let noun = if number == N::from(1) { one } else { many };
     format!("{number} {noun}")
 }

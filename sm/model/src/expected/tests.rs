@@ -1,11 +1,9 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
-
 use rsm_routing::generate::generate;
 
 use super::*;
-use crate::offline;
-use crate::sweep::inventory::Inventory;
+use crate::Hardware;
 
 /// A change of a fabric, at one or two of its cables.
 #[derive(Clone, Debug)]
@@ -70,7 +68,7 @@ fn after(fabric: &Fabric, events: &[Event]) -> Fabric {
             Event::Mute(cable) => {
                 let &(a, _) = cable.get(&cables);
                 // An inventory that lacks the node takes it out.
-                fabric = fabric.follow(&Inventory::default(), &BTreeSet::from([a.node]));
+                fabric = fabric.follow(&Hardware::default(), &BTreeSet::from([a.node]));
             }
         }
     }
@@ -86,7 +84,7 @@ proptest! {
         later in prop::collection::vec(event(), 0..6),
         is_stored in any::<bool>(),
     ) {
-        let whole = offline::fabric(&generate("fat-tree:k=4,levels=3").expect("a fabric"));
+        let whole = Fabric::of_netlist(&generate("fat-tree:k=4,levels=3").expect("a fabric"));
         let kept = after(&whole, &earlier);
         let mut missing = Expected::default();
         let at = Time::from_nanos(1);

@@ -215,7 +215,7 @@ impl BlockTable for ManagedBlocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::image::Image;
+    use crate::image::Image;
 
     #[test]
     fn own_guid_of_a_port_does_not_count() {

@@ -425,6 +425,25 @@ impl Hardware {
         Some(peer)
     }
 
+    /// Records that a cable joins `a` and `b`, and parts both from their earlier peers. Returns all
+    /// ends of the cables that are gone.
+    pub fn join(&mut self, a: PortKey, b: PortKey) -> Vec<PortKey> {
+        let epoch = self.epoch;
+        let mut gone = Vec::new();
+        for (here, there) in [(a, b), (b, a)] {
+            if self.port(here).and_then(|port| port.peer) != Some(there)
+                && let Some(before) = self.part(here)
+            {
+                gone.extend([here, before]);
+            }
+            if let Some(port) = self.port_mut(here) {
+                port.peer = Some(there);
+                port.peer_epoch = epoch;
+            }
+        }
+        gone
+    }
+
     /// The nodes that were written, met or dropped since the last call, for a search for paths.
     pub fn take_rewired(&mut self) -> BTreeSet<Guid> {
         std::mem::take(&mut self.rewired)

@@ -4,7 +4,7 @@ use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{Attribute, VlArbitration};
 
 use super::{Managed, Origin};
-use crate::model::habits::DeviceHabit;
+use crate::habits::DeviceHabit;
 
 /// The bit of blocks of a switch's port, whose number is in the modifier.
 pub const OF_SWITCH: u16 = 0x100;

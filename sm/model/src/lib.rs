@@ -1,0 +1,46 @@
+//! The model of the subnet: what the hardware holds, as far as it has answered.
+//!
+//! In: answers of nodes, which a sweep records, and Sets, which a push records. Out: two pictures.
+//! [`Hardware`] is the only mutable one: nodes, ports, images of their tables, and what each kind
+//! of device was seen to do ([`habits`], [`capabilities`]). [`fabric::Fabric`] is built from it, with
+//! its cables resolved, and never changes: planning, queries and dumps read that one.
+//!
+//! Beside them stand the words that all layers share: [`findings`], the parts that were there and
+//! are gone ([`expected`]), and the values of PortInfo that a subnet manager writes ([`port_info`]).
+//!
+//! Nothing here knows a plan, an engine or a configuration, asks a device, or reads a clock.
+//!
+//! Invariants: an image holds a block only if a device confirmed it; a cable has two ends, or it is
+//! no cable; two fabrics in a row share each node that did not change.
+
+pub mod adaptive_image;
+pub mod alias_guids;
+pub mod capabilities;
+pub mod expected;
+pub mod fabric;
+pub mod findings;
+pub mod footprint;
+pub mod habits;
+mod hardware;
+pub mod image;
+pub mod lft_image;
+mod lid_claim;
+pub mod managed;
+pub mod mft_image;
+mod node_names;
+mod nodes;
+pub mod p_keys;
+mod parts;
+pub mod port_info;
+pub mod sl2vl_image;
+pub mod text;
+pub mod vports;
+pub mod whole;
+mod writes;
+
+pub use self::hardware::{Hardware, MKeySign};
+pub use self::lid_claim::LidClaim;
+pub use self::node_names::NodeNames;
+pub use self::nodes::{InventoryNode, InventoryPort, InventorySwitch, MISSES_TOLERATED};
+pub use self::parts::{Parts, WrittenPart};
+pub use self::writes::Mark;

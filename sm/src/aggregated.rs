@@ -1,0 +1,37 @@
+//! Fabrics with aggregation nodes (SHARP), for tests.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
+
+/// The fabric with an aggregation node (SHARP) at the last port of each switch, one more than it
+/// had before.
+pub(crate) fn with_aggregation_nodes(netlist: Netlist) -> Netlist {
+    let (mut nodes, mut cables) = netlist.into_parts();
+    for switch in 0..nodes.len() {
+        let node = &mut nodes[switch];
+        if node.kind != NodeKind::Switch {
+            continue;
+        }
+        node.num_ports += 1;
+        let near = (switch, PortNum(node.num_ports));
+        let inside = Node {
+            kind: NodeKind::Ca,
+            guid: Guid(node.guid.0 | 1 << 62),
+            description: b"Mellanox Technologies Aggregation Node".to_vec(),
+            num_ports: 1,
+            enhanced_port0: false,
+            ports: BTreeMap::new(),
+            ..node.clone()
+        };
+        cables.push(Cable {
+            a: near,
+            b: (nodes.len(), PortNum(1)),
+            width: LinkWidth::X4,
+            speed: LinkSpeed::Hdr,
+        });
+        nodes.push(inside);
+    }
+    Netlist::new(nodes, cables).expect("each cable has a port of its own")
+}
