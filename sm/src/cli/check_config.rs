@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use rsm_config::{self, Config};
 
 use super::output::print;
-use crate::config::{self, Config};
 
 #[derive(Args, Debug)]
 pub(super) struct CheckArgs {
@@ -26,7 +26,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         print(|out| out.write_all(Config::sample().as_bytes()))?;
         return Ok(ExitCode::SUCCESS);
     };
-    let report = config::check(file)?;
+    let report = rsm_config::check(file)?;
     match args.verbose {
         true => print(|out| writeln!(out, "{}", report.verbose()))?,
         false => print(|out| writeln!(out, "{report}"))?,

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-
-use crate::config::LogConfig;
+use rsm_config::LogConfig;
 
 const MEGABYTE: u64 = 1_000_000;
 

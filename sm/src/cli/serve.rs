@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use rsm_config::{Config, LogConfig};
+use rsm_store::StoreFabric;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -13,11 +15,9 @@ use super::heap;
 use super::log_file::{LogFile, SharedLogFile};
 use super::output::{print, print_json};
 use super::{Detail, Format, ServeArgs};
-use crate::config::{Config, LogConfig};
 use crate::daemon::{self, DaemonOptions, DryRunOptions};
 use crate::publish::dry_run::WOULD_SET;
 use crate::publish::summary::OnceReport;
-use crate::store::StoreFabric;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     heap::limit_arenas();

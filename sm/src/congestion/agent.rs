@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rsm_config::{CongestionPolicy, SwitchPorts};
 use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::wire::congestion::{
@@ -12,7 +13,6 @@ use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::{ClassPortInfo, Record};
 
 use super::view::{AgentReport, AgentStatus};
-use crate::config::{CongestionPolicy, SwitchPorts};
 
 /// How often a request is sent before its agent counts as silent.
 const ATTEMPTS: u8 = 3;

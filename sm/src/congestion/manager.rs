@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_config::{CongestionPolicy, SwitchPorts};
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
@@ -16,7 +17,6 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::agent::{Agent, Device};
 use super::view::{AgentStatus, CongestionView};
-use crate::config::{CongestionPolicy, SwitchPorts};
 use crate::counters::Routes;
 
 /// Time until another attempt where the transport takes no more datagrams.

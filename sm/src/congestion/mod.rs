@@ -2,7 +2,7 @@
 //! down.
 //!
 //! [`CongestionManager`] is a state machine without I/O. It reads the settings of every agent of
-//! the class by general service datagrams, compares them with the [`CongestionPolicy`](crate::config::CongestionPolicy), and writes
+//! the class by general service datagrams, compares them with the [`CongestionPolicy`](rsm_config::CongestionPolicy), and writes
 //! those that differ. The core owns it, and sends its datagrams only while it may write hardware
 //! and no other work is under way. While the feature is off, no datagram of the class is sent, and
 //! devices keep what they hold.

@@ -1,12 +1,11 @@
 //! The comparison of what devices hold with the policy; the state machine is tested on simulated
 //! fabrics (`tests/tests/system/sim_congestion.rs`).
 
+use rsm_config::{CongestionPolicy, KeyPolicy, SwitchPorts};
 use rsm_mad::wire::congestion::{
     CaCongestionSetting, CongestionControlTableEntry, CongestionKeyInfo, PortMask,
     SwitchCongestionSetting, SwitchControlMap,
 };
-
-use crate::config::{CongestionPolicy, KeyPolicy, SwitchPorts};
 
 fn entry(multiplier: u16) -> CongestionControlTableEntry {
     let mut entry = CongestionControlTableEntry::default();

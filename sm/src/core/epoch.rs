@@ -24,6 +24,7 @@ use rsm_mad::Time;
 use rsm_model::Mark;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_store::Epoch;
 
 use super::event::{Effect, EpochEvent, EpochRequest};
 use super::health::isolate_again;
@@ -37,14 +38,13 @@ use crate::diff::{Looked, LookedMulticast, Reregister};
 use crate::health::Health;
 use crate::plan::lids::{Apart, Claim, Claims};
 use crate::state::Role;
-use crate::store::Epoch;
 use crate::sweep::SweepScope;
 
 /// Time between two claims after a refusal.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// How long refusals, with no other master in sight, keep this manager from the subnet: longer than
-/// a dead holder's epoch lasts ([`STALE`](crate::store::replica::STALE)).
+/// a dead holder's epoch lasts ([`STALE`](rsm_store::replica::STALE)).
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 
 /// The longest wait for the answer to a claim: the state of a whole subnet comes with it.

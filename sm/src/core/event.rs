@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_config::m_keys::Generations;
+use rsm_config::overlay::{Change, ChangeError, WhenCutOff};
 use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, PortKey};
@@ -14,19 +16,17 @@ use rsm_model::expected::{Accept, Expected};
 use rsm_model::findings::Finding;
 use rsm_model::footprint::Footprints;
 use rsm_routing::engine::EngineKind;
+use rsm_store::Epoch;
 
 use super::overlay::ChangeEffect;
 use super::{CoreConfig, SavedCoreState};
 use crate::avoid::{Part, Reason};
 use crate::health::PortErrors;
-use crate::m_keys::Generations;
-use crate::overlay::{Change, ChangeError, WhenCutOff};
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
 use crate::plan::{Outcome, PlanJob};
 use crate::push::Foreseen;
 use crate::state::{Convergence, Forthcoming, Snapshot};
-use crate::store::Epoch;
 
 /// Identifies a command whose issuer waits for its effect.
 pub type Ticket = u64;

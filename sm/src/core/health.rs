@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_config::Isolate;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::Core;
 use crate::avoid::{Avoid, Part, Reason};
-use crate::config::Isolate;
 use crate::health::{Health, PortErrors, SavedHealth, SlowLinks};
 use crate::state::Role;
 

@@ -13,17 +13,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_config::m_keys::Generations;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_model::expected::Expected;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_store::replica::{BEAT, FOLLOW_PLAN};
 
 use super::Core;
 use super::epoch::Holding;
 use super::event::{Effect, Ticket};
-use crate::m_keys::Generations;
 use crate::state::{MKeyStatus, Role};
-use crate::store::replica::{BEAT, FOLLOW_PLAN};
 
 /// How many ports a finding names.
 const SHOWN: usize = 5;

@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rsm_config::overlay::{Action, Change, ChangeError, Overlay, WhenCutOff};
+use rsm_config::{PartitionLoss, Partitions};
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PKey;
@@ -14,8 +16,6 @@ use rsm_model::findings::Finding;
 
 use super::Core;
 use super::event::{Effect, Ticket};
-use crate::config::{PartitionLoss, Partitions};
-use crate::overlay::{Action, Change, ChangeError, Overlay, WhenCutOff};
 use crate::plan::PlanError;
 use crate::plan::partitions::{loss_between, overfull};
 use crate::plan::policy::Policy;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_config::{CongestionPolicy, HealthPolicy, Takeover};
 use rsm_ids::Guid;
 use rsm_mad::client::ClientConfig;
 use rsm_model::NodeNames;
 
-use crate::config::{CongestionPolicy, HealthPolicy, Takeover};
 use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 use crate::state::Identity;
 

@@ -5,12 +5,12 @@
 //! packets leave by the ports of groups, and the LinearForwardingTable may be one that the switch
 //! holds and does not use.
 
+use rsm_config::Takeover;
 use rsm_ids::{Guid, Lid};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::{InventoryPort, InventorySwitch};
 
 use super::Core;
-use crate::config::Takeover;
 
 impl Core {
     /// Begins to manage the subnet: the manager before may have turned adaptive routing on since

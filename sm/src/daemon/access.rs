@@ -19,10 +19,10 @@ use rsm_api::access::{
     AccessPolicy, Anonymous, ApiTokens, AuditSink, Gate, MAX_API_TOKENS_BYTES, MAX_JWKS_BYTES,
     MAX_ROLES_BYTES, NoAudit, RateSettings, RoleTable, TokenSettings, TokenVerifier,
 };
+use rsm_config::{ApiConfig, HttpConfig};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::findings::{DaemonFindings, Part};
-use crate::config::{ApiConfig, HttpConfig};
 
 /// How long before the end of the server's certificate a finding appears.
 const ENDS_SOON: Duration = Duration::from_secs(14 * 24 * 3600);

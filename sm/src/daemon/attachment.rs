@@ -19,10 +19,10 @@ use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::Sim;
 use rsm_sim::live::{self, SimHandle, SimTransport};
 use rsm_sim_host::seen;
+use rsm_store::StoreFabric;
 
 use super::findings::{DaemonFindings, Part};
 use crate::offline;
-use crate::store::StoreFabric;
 
 /// Which fabric: `umad`, `umad:CA`, `umad:CA:PORT` or `sim:SPEC`.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use rsm_config::Config;
 use rsm_mad::transport::{Datagram, Sinks};
 use rsm_mad::wire::header::{MadHeader, Method};
 use rsm_model::findings::FindingKind;
@@ -15,7 +16,6 @@ use super::attachment::{self, FabricSpec, Line, Presence};
 use super::clock::Clock;
 use super::findings::DaemonFindings;
 use super::{EVENTS_AT_ONCE, INBOX, ONCE_REPAIRS, compute, settings, sink, sleep_until};
-use crate::config::Config;
 use crate::core::{Core, Effect, Event, Mode, SavedCoreState};
 use crate::plan;
 use crate::publish::dry_run::DryRunReport;

@@ -8,20 +8,20 @@ use anyhow::Context as _;
 use rsm_api::model::{HistoryOrder, HistoryQuery};
 use rsm_api::v1::event::Change;
 use rsm_api::{BoxFuture, HistoryError, v1};
+use rsm_config::Config;
 use rsm_mad::Time;
 use rsm_model::fabric::Fabric;
+use rsm_store::StoreError;
+use rsm_store::io::Disk;
 use tokio::sync::Semaphore;
 
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
 use super::memory::{HistorySink, is_shared};
-use crate::config::Config;
 use crate::history::recorder::Batch;
 use crate::history::scan::{Numbered, Query, unrecorded};
 use crate::history::{Archive, Bounds, Recorder, Segments};
 use crate::publish::UnixClock as _;
-use crate::store::StoreError;
-use crate::store::io::Disk;
 
 /// How long events gather before they are written and flushed together: what a crash of the machine
 /// can cost.

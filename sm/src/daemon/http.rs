@@ -2,12 +2,12 @@
 
 use anyhow::Context as _;
 use rsm_api::Backend;
+use rsm_config::{Config, MKeyMode};
 use rsm_web::{HttpServer, SmConf, UfmSettings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::access::Access;
-use crate::config::{Config, MKeyMode};
 
 /// A running listener.
 pub(super) struct ServingHttp {

@@ -61,18 +61,19 @@ use self::sa::{SaHandle, SaSetup};
 use self::server::serve;
 use self::service_manager::ServiceManager;
 pub use self::settings::log_findings;
+use rsm_config::m_keys::KeyHolder;
+use rsm_config::{Config, Partitions};
+use rsm_store::StoreFabric;
+use rsm_store::io::Disk;
+
 use self::signals::Signals;
 use self::state_dir::StateDir;
-use crate::config::{Config, Partitions};
 use crate::core::{self, Core, Effect, Event};
-use crate::m_keys::KeyHolder;
 use crate::plan;
 use crate::publish::{
     Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, Simulator, View,
 };
 use crate::state::{Convergence, Role, Snapshot};
-use crate::store::StoreFabric;
-use crate::store::io::Disk;
 
 /// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
 /// that the receive thread never waits while the core sends, and 1.3 MB.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use rsm_api::{ActionLog as _, v1};
+use rsm_config::{Applies, ChangedKey, Config, ConfigError, Partitions};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::Shell;
 use super::findings::Part;
 use super::settings::{self, log_findings};
-use crate::config::{Applies, ChangedKey, Config, ConfigError, Partitions};
 use crate::core::{Command, CoreConfig, Event};
 use crate::plan::partitions::all_losses;
 

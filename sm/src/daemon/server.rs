@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use rsm_api::limits::ConnectionLimits;
 use rsm_api::{Backend, Listen, Server};
+use rsm_store::StoreFabric;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -12,7 +13,6 @@ use tokio::task::JoinHandle;
 use super::DaemonOptions;
 use super::access::Access;
 use super::findings::{DaemonFindings, Part};
-use crate::store::StoreFabric;
 
 /// A running server.
 pub(super) struct Serving {

@@ -4,11 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rsm_mad::client::ClientConfig;
-use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_routing::engine::{Categories, Category};
-
-use crate::config::{
+use rsm_config::m_keys::MKeyPolicy;
+use rsm_config::{
     Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, HealthPolicy, MKeyMode,
     PartitionConfig, Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, Symptom,
     SymptomLimits, Virtualization, checked_files, load_categories, load_foreign_m_keys,
@@ -16,15 +13,18 @@ use crate::config::{
     load_prefix_routes, load_qos_policy, load_rate_limits, load_switch_rules, load_tables,
     load_torus_layout,
 };
+use rsm_mad::client::ClientConfig;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_routing::engine::{Categories, Category};
+use rsm_store::Checksum;
+use rsm_store::etcd::{EtcdOptions, TlsFiles};
+
 use crate::core;
-use crate::m_keys::MKeyPolicy;
 use crate::plan::adaptive::AdaptivePolicy;
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
 use crate::qos::Qos;
 use crate::sa::{self, mcast::GroupRules};
 use crate::state::Identity;
-use crate::store::Checksum;
-use crate::store::etcd::{EtcdOptions, TlsFiles};
 
 /// The core's settings by `config`, with `in_force` as the present partitions. Reads the files that
 /// `config` names, and logs what is odd about them.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use rsm_config::{Symptom, SymptomLimits};
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 
-use crate::config::{Symptom, SymptomLimits};
 use crate::counters::{CountersSnapshot, PortReading};
 
 /// Most ports with evidence at a time, those furthest over their limits: where more links are

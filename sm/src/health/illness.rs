@@ -2,12 +2,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_config::{HealthPolicy, Symptom};
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 
 use super::evidence::{MAX_PORTS, PortErrors};
 use super::saved::{SavedHealth, SavedIllness, checksum};
-use crate::config::{HealthPolicy, Symptom};
 
 /// The time over which reports of ports are counted.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -311,10 +311,10 @@ impl Health {
 
 #[cfg(test)]
 mod tests {
+    use rsm_config::{Isolate, SymptomLimits};
     use rsm_ids::{Guid, PortNum};
 
     use super::*;
-    use crate::config::{Isolate, SymptomLimits};
 
     const PORT: PortKey = PortKey::new(Guid(7), PortNum(1));
     const QUIET: Duration = Duration::from_secs(600);

@@ -8,8 +8,8 @@
 //! longer. The core takes unhealthy cables between switches out of the routes where the policy says
 //! so, as far as all ports stay reachable (`sm/src/avoid`).
 //!
-//! [`HealthPolicy`]: crate::config::HealthPolicy
-//! [`HealthPolicy::quiet`]: crate::config::HealthPolicy::quiet
+//! [`HealthPolicy`]: rsm_config::HealthPolicy
+//! [`HealthPolicy::quiet`]: rsm_config::HealthPolicy::quiet
 
 mod babbling;
 mod evidence;

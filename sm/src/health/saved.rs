@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use rsm_config::HealthPolicy;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
-
-use crate::config::HealthPolicy;
-use crate::store::Checksum;
+use rsm_store::Checksum;
 
 /// An unhealthy port as it is stored.
 #[derive(Clone, Debug, PartialEq)]

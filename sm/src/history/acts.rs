@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use rsm_api::{is_act, v1};
+use rsm_store::StoreError;
+use rsm_store::io::Disk;
 
 use super::frame::{self, Frame, Frames, Kind};
-use crate::store::StoreError;
-use crate::store::io::Disk;
 
 /// The name in the folder of the history.
 const NAME: &str = "acts.log";

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use prost::Message as _;
 use rsm_api::v1;
 use rsm_model::fabric::Fabric;
+use rsm_store::StoreError;
+use rsm_store::io::{Disk, Operation, is_at};
 
 use super::acts::Acts;
 use super::frame::{self, Frames, Kind};
 use super::scan::{Segment, Segments};
 use super::state::{State, StateChange};
 use crate::state::Snapshot;
-use crate::store::StoreError;
-use crate::store::io::{Disk, Operation, is_at};
 
 /// The folder in the state folder.
 const FOLDER: &str = "history";

@@ -7,7 +7,7 @@
 //! All numbers are big-endian. The length is that of the payload; the checksum covers everything
 //! but the magic and itself.
 
-use crate::store::Checksum;
+use rsm_store::Checksum;
 
 /// The first bytes of a frame, and the version of the format.
 const MAGIC: [u8; 4] = *b"rsH1";

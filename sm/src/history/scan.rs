@@ -9,12 +9,12 @@ use parking_lot::Mutex;
 use prost::Message as _;
 use rsm_api::v1;
 use rsm_api::v1::event::Change;
+use rsm_store::StoreError;
+use rsm_store::io::{Disk, Operation};
 
 use super::acts::Acts;
 use super::frame::{Frame, Frames, Kind};
 use super::state::{State, StateChange};
-use crate::store::StoreError;
-use crate::store::io::{Disk, Operation};
 
 /// A file of records.
 #[derive(Clone, Debug)]

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use rsm_api::v1;
 use rsm_api::v1::event::Change;
+use rsm_store::io::{Disk, Operation};
 
 use super::recorder::QUEUE;
 use super::scan::{Numbered, Query};
 use super::{Archive, Bounds, Recorder, Segments};
-use crate::store::io::{Disk, Operation};
 
 const DAY_MS: u64 = 86_400_000;
 const BOUNDS: Bounds = Bounds {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use rsm_config::{ConfigFinding, ConfigSeverity, Guid2Lid, parse_guid2lid};
 use rsm_ids::{Guid, Lmc};
 use rsm_model::LidClaim;
 
 use super::Migration;
 use super::line;
 use super::source::{Files, SourceError};
-use crate::config::{ConfigFinding, ConfigSeverity, Guid2Lid, parse_guid2lid};
 
 /// The LIDs that OpenSM gave to ports.
 pub type Claims = BTreeMap<Guid, LidClaim>;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{ConfigFinding, ConfigSeverity};
+use rsm_config::{ConfigFinding, ConfigSeverity};
 
 /// A finding about `place`, a file name with a line behind a colon.
 pub(super) fn finding(

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use rsm_config::{ConfigSeverity, Findings, guid2mkey_entry};
 use rsm_ids::Guid;
 
 use super::source::{Files, SourceError};
 use super::{Migration, line};
-use crate::config::{ConfigSeverity, Findings, guid2mkey_entry};
 
 impl Migration {
     /// Compares the keys of ports with the one of the configuration: rsm has one for all ports.

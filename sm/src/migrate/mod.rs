@@ -24,12 +24,13 @@ use rsm_ids::Guid;
 pub use self::claims::Claims;
 pub use self::output::{Outputs, WriteError};
 pub use self::source::SourceError;
-use self::source::{Files, is_present};
-use self::sysconfig::Sysconfig;
-use crate::config::{
+use rsm_config::{
     self, Config, ConfigFinding, ConfigSeverity, KeyOrigins, KeyOutcome, any_error, read_opensm,
     with_files,
 };
+
+use self::source::{Files, is_present};
+use self::sysconfig::Sysconfig;
 use crate::sa::SavedSaState;
 
 /// What to migrate.
@@ -248,7 +249,7 @@ impl Migration {
         if let Some(named) = self.config.partitions.file.take() {
             self.config.partitions.file = self.resolve(files, &PARTITION_FILE, &named);
         } else if let Some(file) = files.partitions(conf) {
-            let place = config::DEFAULT_PLACE.to_owned();
+            let place = rsm_config::DEFAULT_PLACE.to_owned();
             self.origins.set("partitions", "file", place);
             self.config.partitions.file = Some(file);
         }
@@ -265,7 +266,7 @@ impl Migration {
         }
         let NamedFile { section, key, .. } = *named;
         let (effect, theirs) = (named.effect, named.theirs);
-        let is_default = files.are_of_this_host() && config::is_default(path, named.default);
+        let is_default = files.are_of_this_host() && rsm_config::is_default(path, named.default);
         let (severity, expected) = match is_default {
             true => (
                 ConfigSeverity::Warning,
@@ -346,7 +347,7 @@ const PARTITION_FILE: NamedFile = NamedFile {
     section: "partitions",
     key: "file",
     theirs: "partition_config_file",
-    default: config::PARTITIONS,
+    default: rsm_config::PARTITIONS,
     effect: "every port is a full member of the default partition",
 };
 
@@ -354,7 +355,7 @@ const POLICY: NamedFile = NamedFile {
     section: "qos",
     key: "policy_file",
     theirs: "qos_policy_file",
-    default: config::QOS_POLICY,
+    default: rsm_config::QOS_POLICY,
     effect: "paths have the service levels of partitions and of the engine",
 };
 
@@ -363,7 +364,7 @@ fn repeated(conf: &Path, outcomes: &[KeyOutcome]) -> Vec<ConfigFinding> {
     let mut first = std::collections::BTreeMap::new();
     let again = outcomes.iter().filter_map(|outcome| {
         let before = first.insert(outcome.key.as_str(), outcome.line)?;
-        Some(config::ConfigFinding {
+        Some(rsm_config::ConfigFinding {
             file: conf.to_owned(),
             line: outcome.line,
             column: 1,

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use rsm_config::{CableEnd, ConfigSeverity, Findings, neighbors_entry};
 use rsm_ids::Guid;
 
 use super::source::{Files, SourceError};
 use super::{Migration, line};
-use crate::config::{CableEnd, ConfigSeverity, Findings, neighbors_entry};
 
 impl Migration {
     /// Compares the ports of cables with those that have LIDs. Switches are there by their GUID.

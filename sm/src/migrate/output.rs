@@ -5,8 +5,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
+use rsm_config::{ConfigError, ConfigFinding, KNOWN_KEY, SA_KEY_FILE};
+
 use super::Migration;
-use crate::config::{ConfigError, ConfigFinding, KNOWN_KEY, SA_KEY_FILE};
 use crate::daemon::{ImportError, Imported, import};
 
 /// Access to a configuration without keys, and to one with keys.
@@ -131,7 +132,7 @@ impl Migration {
     /// # Errors
     /// As [`Migration::write`], but for the store and the disk.
     pub fn checked(&self, to: &Outputs) -> Result<String, WriteError> {
-        use crate::config::ConfigSeverity::Error;
+        use rsm_config::ConfigSeverity::Error;
         let errors = self.findings.iter();
         let errors = errors
             .filter(|ConfigFinding { severity, .. }| *severity == Error)
@@ -149,7 +150,7 @@ impl Migration {
 
     fn mode(&self) -> u32 {
         let sm = &self.config.sm;
-        let defaults = crate::config::SmConfig::default();
+        let defaults = rsm_config::SmConfig::default();
         let has_keys = sm.m_key != 0 || sm.sm_key != defaults.sm_key || sm.sa_key.is_some();
         if has_keys { SECRET } else { READABLE }
     }

@@ -2,8 +2,9 @@
 
 use std::fmt::{self, Write as _};
 
+use rsm_config::{ConfigSeverity, KeyGroup, SA_KEY_FILE};
+
 use super::{Migration, Outputs};
-use crate::config::{ConfigSeverity, KeyGroup, SA_KEY_FILE};
 use crate::daemon::Imported;
 
 /// The files that were read and what is in them, then everything that is not taken as it is.

@@ -4,9 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use rsm_config::{ConfigFinding, ConfigSeverity, Findings};
 use rsm_ids::Guid;
-
-use crate::config::{ConfigFinding, ConfigSeverity, Findings};
 
 /// The longest file, in bytes: the registrations of 45,000 hosts with five groups each are 35 MB.
 const LONGEST: u64 = 256 * 1024 * 1024;

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rsm_config::{ConfigFinding, ConfigSeverity, Findings};
 use rsm_ids::Guid;
 
 use super::line;
 use super::source::{Files, SourceError};
-use crate::config::{ConfigFinding, ConfigSeverity, Findings};
 
 /// The files, by distribution: Debian, Red Hat.
 const FILES: [&str; 2] = ["/etc/default/opensm", "/etc/sysconfig/opensm"];

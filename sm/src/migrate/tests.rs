@@ -2,10 +2,10 @@ use std::fs;
 use std::path::Path;
 
 use rsm_ids::{Lid, Lmc};
+use rsm_store::{SledStore, Store as _, StoreFabric};
 use tempfile::TempDir;
 
 use super::*;
-use crate::store::{SledStore, Store as _, StoreFabric};
 
 /// A host's files below a folder of their own.
 struct Host {

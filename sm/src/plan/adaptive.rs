@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rsm_config::AdaptiveRouting;
 use rsm_ids::{Guid, Lid};
 use rsm_mad::wire::attr::{ArInfo, Capability};
 use rsm_model::capabilities::{DeviceCapabilities, DeviceType};
@@ -16,7 +17,6 @@ use rsm_routing::topology::Topology;
 use rsm_routing::verify::{Held, SetReport, verify_mixture_of_sets, verify_sets_by};
 
 use super::{Plan, PlanJob};
-use crate::config::AdaptiveRouting;
 use crate::witness;
 
 /// All SLs.

@@ -266,17 +266,15 @@ fn overruled(policy: &Policy, routing: &Routing) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use rsm_model::fabric::Fabric;
     use std::path::Path;
     use std::sync::Arc;
 
+    use rsm_config::{QosConfig, QosKeys, SlToVl, VlWeights, parse_partitions, parse_qos_policy};
+    use rsm_model::fabric::Fabric;
     use rsm_routing::engine::EngineKind;
     use rsm_routing::generate::generate;
 
     use super::*;
-    use crate::config::{
-        QosConfig, QosKeys, SlToVl, VlWeights, parse_partitions, parse_qos_policy,
-    };
     use crate::plan::{Plan, plan};
 
     const TORUS: &str = "torus:5x5,hosts=1";

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_config::m_keys::MKeyPolicy;
+use rsm_config::{Enforcement, LinkConfig, Partitions, PrefixRoutes, QosPolicy, RateLimits};
 use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::{Categories, EngineKind, EngineOptions, Numbers, TorusLayout};
 use rsm_routing::lfts::Dump;
 use rsm_routing::topology::SwitchRules;
 
 use super::adaptive::AdaptivePolicy;
-use crate::config::{Enforcement, LinkConfig, Partitions, PrefixRoutes, QosPolicy, RateLimits};
-use crate::m_keys::MKeyPolicy;
 use crate::qos::Qos;
 
 /// Decisions that go into every plan; from the configuration file.
@@ -253,13 +253,13 @@ impl Default for RebalancePolicy {
 
 #[cfg(test)]
 mod tests {
-    use rsm_model::fabric::Fabric;
     use std::path::Path;
 
+    use rsm_config::parse_partitions;
+    use rsm_model::fabric::Fabric;
     use rsm_routing::generate::generate;
 
     use super::*;
-    use crate::config::parse_partitions;
     use crate::plan::{Plan, PlanJob, plan};
 
     fn planned(job: &PlanJob) -> Arc<Plan> {

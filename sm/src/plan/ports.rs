@@ -1,5 +1,6 @@
 //! The planned PortInfo of each port.
 
+use rsm_config::m_keys::KeyHolder;
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{NodeType, SwitchInfo};
 use rsm_model::fabric::{Fabric, PortRef};
@@ -8,7 +9,6 @@ use rsm_model::port_info::{FieldIndex, PortSettings};
 use super::lids::Claim;
 use super::partitions::Enforced;
 use super::policy::{Policy, PortPolicy};
-use crate::m_keys::KeyHolder;
 use crate::qos::{PortClass, vl_codes};
 
 /// The planned settings of the port `at`, by its LIDs (`claim`), the LID of the subnet manager,

@@ -9,6 +9,7 @@ use rsm_api::model::{
 };
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{BoxFuture, Control, ControlError, LookupError, v1};
+use rsm_config::overlay::ChangeError;
 use rsm_ids::{Lid, PortKey, PortNum};
 use rsm_model::expected::{Accept, Expected};
 use rsm_routing::engine::UnknownEngine;
@@ -22,7 +23,6 @@ use super::{drained, overlay};
 use crate::avoid::{Drained, Part, Reason};
 use crate::core::event::Ticket;
 use crate::core::{ChangeEffect, Command, Event};
-use crate::overlay::ChangeError;
 use crate::state::{Convergence, Role};
 
 /// How many callers may wait at the same time: more than operators and scripts of one site, far

@@ -9,18 +9,18 @@ use rsm_api::model::{
 };
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{ControlError, LookupError, PartitionRefusal, v1};
+use rsm_config::Membership;
+use rsm_config::overlay::{
+    Action, Change, ChangeError, Existing, MAX_NAME_BYTES, Member, PartitionSettings, WhenCutOff,
+    WhenEmpty,
+};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Mtu, NodeType};
 use rsm_mad::wire::sa::Rate;
 
 use super::api_view::api_key;
 use super::published::Published;
-use crate::config::Membership;
 use crate::core::ChangeEffect;
-use crate::overlay::{
-    Action, Change, ChangeError, Existing, MAX_NAME_BYTES, Member, PartitionSettings, WhenCutOff,
-    WhenEmpty,
-};
 
 /// The change in the core's terms, with the GUIDs of the ports that it names.
 pub(super) fn change(

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use rsm_api::model::{Keyed, Membership, Page, PortId};
 use rsm_api::resolve::NameLookup as _;
 use rsm_api::{LookupError, v1};
+use rsm_config::overlay::PartitionSettings;
+use rsm_config::{self, PartitionMembers, PartitionOrigin};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
 use rsm_mad::wire::sa::Rate;
@@ -12,8 +14,6 @@ use rsm_mad::wire::sa::Rate;
 use super::api_view::api_key;
 use super::published::Published;
 use super::subnet::page;
-use crate::config::{self, PartitionMembers, PartitionOrigin};
-use crate::overlay::PartitionSettings;
 use crate::plan::Plan;
 
 /// The partitions behind `after`, each with how many ports are in it.
@@ -29,7 +29,7 @@ pub(super) fn partitions(
     let all = &plan.policy.partitions.list;
     let begin = all.partition_point(|one| after.is_some_and(|after| one.p_key.base() <= after));
     let partitions = all[begin..].iter().map(|partition| {
-        let config::Partition {
+        let rsm_config::Partition {
             p_key,
             name,
             sl,
@@ -70,7 +70,7 @@ pub(super) fn partitions(
 }
 
 /// The membership of channel adapters that no rule names.
-fn of_hosts(partitions: &config::Partitions, p_key: PKey) -> Membership {
+fn of_hosts(partitions: &rsm_config::Partitions, p_key: PKey) -> Membership {
     let rules = partitions.rules.iter().rev();
     let of_kind = |members: PartitionMembers| {
         matches!(
@@ -83,16 +83,16 @@ fn of_hosts(partitions: &config::Partitions, p_key: PKey) -> Membership {
     last.map_or(Membership::Unspecified, |rule| shown(rule.membership))
 }
 
-fn shown(membership: config::Membership) -> Membership {
+fn shown(membership: rsm_config::Membership) -> Membership {
     match membership {
-        config::Membership::Full => Membership::Full,
-        config::Membership::Limited => Membership::Limited,
-        config::Membership::Both => Membership::Both,
+        rsm_config::Membership::Full => Membership::Full,
+        rsm_config::Membership::Limited => Membership::Limited,
+        rsm_config::Membership::Both => Membership::Both,
     }
 }
 
 /// MTU and rate of the broadcast group of a partition, or those that it would have.
-fn parameters(partition: &config::Partition, made: Option<&PartitionSettings>) -> (Mtu, Rate) {
+fn parameters(partition: &rsm_config::Partition, made: Option<&PartitionSettings>) -> (Mtu, Rate) {
     let group = partition.groups.first();
     match (group, made) {
         (_, Some(made)) => (made.mtu, made.rate),

@@ -1,9 +1,9 @@
 //! Quality of service as the API shows it: by the plan in force.
 
 use rsm_api::v1;
+use rsm_config::QosPolicy;
 
 use super::published::Published;
-use crate::config::QosPolicy;
 use crate::qos::{PortClass, Qos};
 use crate::sa::SaSnapshot;
 

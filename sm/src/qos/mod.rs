@@ -10,7 +10,7 @@ use rsm_mad::wire::attr::NodeType;
 use rsm_routing::lanes::{DROP, Row};
 
 pub use self::tables::{PortTables, Subnet, vl_codes};
-use crate::config::{QosConfig, QosKeys, VlWeights};
+use rsm_config::{QosConfig, QosKeys, VlWeights};
 
 /// A class of ports with a set of tables of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -157,20 +157,6 @@ fn code_of(vls: u8) -> u8 {
         4..8 => 3,
         8..15 => 4,
         _ => 5,
-    }
-}
-
-impl QosKeys {
-    /// These keys, and those of `others` where one is not set.
-    fn or(self, others: &QosKeys) -> QosKeys {
-        let weights = |own: Option<VlWeights>, other: &Option<VlWeights>| own.or(other.clone());
-        QosKeys {
-            max_vls: self.max_vls.or(others.max_vls),
-            high_limit: self.high_limit.or(others.high_limit),
-            vlarb_high: weights(self.vlarb_high, &others.vlarb_high),
-            vlarb_low: weights(self.vlarb_low, &others.vlarb_low),
-            sl2vl: self.sl2vl.or(others.sl2vl),
-        }
     }
 }
 

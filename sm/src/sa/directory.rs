@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rsm_config::RouterPort;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::Gid;
 use rsm_mad::transport::RemoteAddress;
@@ -16,7 +17,6 @@ use super::guids::AliasIndex;
 use super::minima::Minima;
 use super::partitions::Memberships;
 use super::path_qos::PathQos;
-use crate::config::RouterPort;
 use crate::plan::Plan;
 use crate::state::{Identity, Snapshot};
 

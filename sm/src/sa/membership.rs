@@ -1,5 +1,6 @@
 //! Ports of a directory as members of multicast groups.
 
+use rsm_config::PartitionGroup;
 use rsm_ids::Guid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::sa::Rate;
@@ -8,7 +9,6 @@ use super::directory::Directory;
 use super::ends::EndIx;
 use super::mcast::{MemberPort, Parameters, Ports};
 use super::minima::limits::Limits;
-use crate::config::PartitionGroup;
 
 impl Ports for Directory {
     fn by_gid(&self, gid: Gid) -> Option<MemberPort<'_>> {

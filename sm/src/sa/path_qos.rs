@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use rsm_config::{GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges};
 use rsm_mad::wire::attr::{NodeType, PKey};
 use rsm_model::fabric::Fabric;
 use rsm_routing::lanes::DROP;
@@ -10,7 +11,6 @@ use rsm_routing::lanes::DROP;
 use super::directory::Directory;
 use super::ends::{EndIx, EndPort};
 use super::partitions::Memberships;
-use crate::config::{GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges};
 use crate::plan::Plan;
 use crate::plan::policy::Policy;
 use crate::qos::{PortClass, Qos};

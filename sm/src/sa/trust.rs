@@ -1,8 +1,7 @@
 //! Trust in requesters: which keys and records they see, and what of other hosts they change.
 
+use rsm_config::KNOWN_KEY;
 use rsm_mad::wire::attr::PortInfo;
-
-use crate::config::KNOWN_KEY;
 
 /// The trust in a requester, by the SM_Key of its request (IBA 15.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! The M_Keys of ports, as far as readers may know them.
 
-use crate::m_keys::Generations;
+use rsm_config::m_keys::Generations;
 
 /// The M_Keys of ports, as far as they may be shown.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rsm_config::overlay::Overlay;
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
@@ -20,7 +21,6 @@ use super::role::{Identity, Other, Role};
 use crate::avoid::Avoid;
 use crate::congestion::CongestionView;
 use crate::health::SlowLinks;
-use crate::overlay::Overlay;
 use crate::plan::{Plan, RefusedPlan};
 
 /// The subnet and its manager at one moment.

@@ -8,10 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use rsm_config::m_keys::{Generations, KeyHolder, MKeyPolicy};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
-
-use crate::m_keys::{Generations, KeyHolder, MKeyPolicy};
 
 /// The knowledge of one port.
 #[derive(Clone, Copy, Default, Debug)]
@@ -366,8 +365,9 @@ fn chunk(candidates: &[u64], tried: usize) -> MKeys {
 
 #[cfg(test)]
 mod tests {
+    use rsm_config::m_keys::{SECRET_BYTES, Secret};
+
     use super::*;
-    use crate::m_keys::{SECRET_BYTES, Secret};
 
     const HOLDER: KeyHolder = KeyHolder {
         port: PortKey::new(Guid(5), PortNum(1)),

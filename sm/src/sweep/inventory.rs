@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use rsm_config::RateLimits;
+use rsm_config::m_keys::KeyHolder;
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::expected::Expected;
@@ -23,8 +25,6 @@ use super::kind_answers::KindAnswers;
 use super::paths::Search;
 use super::port_states::PortStateProofs;
 use super::vports::VPortReading;
-use crate::config::RateLimits;
-use crate::m_keys::KeyHolder;
 use crate::qos::Qos;
 
 /// The whole subnet as last seen, with what sweeps are to read of it and what they remember.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use rsm_config::m_keys::{Generations, KeyHolder, MKeyPolicy};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 use rsm_mad::wire::attr::{NodeType, PortInfo};
@@ -15,7 +16,6 @@ use super::Query;
 use super::fault::Fault;
 use super::held_keys::Sight;
 use super::inventory::Inventory;
-use crate::m_keys::{Generations, KeyHolder, MKeyPolicy};
 
 /// Ports that a finding names; it counts the others.
 const SHOWN: usize = 5;

@@ -9,10 +9,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rsm::config;
 use rsm::dump::{
     DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all,
 };
+use rsm_config;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
 use rsm_routing::tables::Lft;
@@ -298,7 +298,7 @@ fn compare(
     // OpenSM's is in the order of its hash table.
     let claims = |dir: &Path| {
         let file = dir.join("guid2lid");
-        config::parse_guid2lid(&file, &fs::read_to_string(&file).unwrap())
+        rsm_config::parse_guid2lid(&file, &fs::read_to_string(&file).unwrap())
     };
     let (a, b) = (claims(theirs), claims(&ours));
     assert_eq!(a.claims, b.claims);

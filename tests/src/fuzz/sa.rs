@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rsm::config::KNOWN_KEY;
 use rsm::sa::mcast::limits::{MAX_GROUPS, MAX_MEMBERS};
 use rsm::sa::{Sa, SaAnswer, SaConfig, SaCounters, SaRequest, SaSnapshot};
+use rsm_config::KNOWN_KEY;
 use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};

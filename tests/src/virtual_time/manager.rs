@@ -7,11 +7,11 @@ use std::time::Duration;
 use rsm::core::{
     ChangeEffect, Core, CoreConfig, Effect, EpochRequest, Event, Mode, SavedCoreState,
 };
-use rsm::m_keys::KeyHolder;
 use rsm::plan::groups::GroupSet;
 use rsm::push::Foreseen;
 use rsm::sa::SaSnapshot;
 use rsm::state::{Convergence, Role, Snapshot};
+use rsm_config::m_keys::KeyHolder;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rsm::config::{ConfigSeverity, parse_partitions};
 use rsm::plan::Plan;
 use rsm::plan::policy::Policy;
+use rsm_config::{ConfigSeverity, parse_partitions};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::PKey;
 use rsm_sim::Sim;

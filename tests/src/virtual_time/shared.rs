@@ -1,15 +1,15 @@
 //! The store that managers of a world share, as etcd and the thread before it behave towards the
-//! core ([`rsm::store::ReplicaHandle`]): answers after a delay, signs of life, and writes behind.
+//! core ([`rsm_store::ReplicaHandle`]): answers after a delay, signs of life, and writes behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::{EpochEvent, EpochRequest, Event, SavedCoreState};
-use rsm::store::Epoch;
-use rsm::store::replica::{BEAT, CLAIM_DEADLINE, FOLLOW_PLAN, SILENT, STALE};
 use rsm_ids::Guid;
 use rsm_mad::Time;
+use rsm_store::Epoch;
+use rsm_store::replica::{BEAT, CLAIM_DEADLINE, FOLLOW_PLAN, SILENT, STALE};
 
 use super::World;
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig, Event};
 use rsm::health::PortErrors;
-use rsm::m_keys::KeyHolder;
 use rsm::plan::groups::{GroupMembers, GroupSet};
 use rsm::plan::policy::Policy;
 use rsm::state::Identity;
+use rsm_config::m_keys::KeyHolder;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;

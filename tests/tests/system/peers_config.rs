@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use rsm::config::{ConfigSeverity, KeyGroup, check};
+use rsm_config::{ConfigSeverity, KeyGroup, check};
 use rsm_tests::peer::{program_path, require_peers};
 
 #[test]

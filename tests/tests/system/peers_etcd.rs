@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use rsm::store::etcd::{EtcdOptions, EtcdStore, TlsFiles};
-use rsm::store::replica::{BEAT, Claim, Health, ReplicaEvent, ReplicaHandle, STALE};
-use rsm::store::{ChangeSet, Epoch, Life, Namespace, Persisted, SharedStore, Store, StoreError};
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_model::LidClaim;
+use rsm_store::etcd::{EtcdOptions, EtcdStore, TlsFiles};
+use rsm_store::replica::{BEAT, Claim, Health, ReplicaEvent, ReplicaHandle, STALE};
+use rsm_store::{ChangeSet, Epoch, Life, Namespace, Persisted, SharedStore, Store, StoreError};
 use rsm_tests::certificates::Certificates;
 use rsm_tests::clock::{Stopwatch, wait_for};
 use rsm_tests::etcd::{Etcd, PEERS};
@@ -150,7 +150,7 @@ fn a_deposed_manager_writes_nothing_and_its_successor_has_everything() {
     let seen = second.observe().unwrap().expect("there is an epoch");
     assert_eq!(seen.epoch, epoch);
     // A claim on an epoch that is over gets nothing.
-    let stale = rsm::store::SeenEpoch {
+    let stale = rsm_store::SeenEpoch {
         revision: 1,
         ..seen
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use rsm::m_keys::{SECRET_BYTES, Secret};
+use rsm_config::m_keys::{SECRET_BYTES, Secret};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_tests::binaries;
 use rsm_tests::bringup::LIMIT;

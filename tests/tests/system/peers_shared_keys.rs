@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use rsm::m_keys::{SECRET_BYTES, Secret};
+use rsm_config::m_keys::{SECRET_BYTES, Secret};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_sim::DropReason;
 use rsm_tests::answering::Host;

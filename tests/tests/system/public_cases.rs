@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rsm::config::{self, ConfigSeverity, FileKind};
+use rsm_config::{self, ConfigSeverity, FileKind};
 use rsm_routing::ibnetdiscover;
 use rsm_tests::binaries;
 use rsm_tests::bringup::LIMIT;

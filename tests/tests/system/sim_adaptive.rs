@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::config::AdaptiveRouting;
 use rsm::core::Command;
 use rsm::plan::Plan;
 use rsm::plan::adaptive::{ALL_SLS, Adaptive, AdaptivePolicy};
+use rsm_config::AdaptiveRouting;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
     ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, ExtendedPortInfo,

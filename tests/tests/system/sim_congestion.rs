@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::config::{CongestionPolicy, KeyPolicy};
 use rsm::congestion::AgentStatus;
 use rsm::core::{Command, CoreConfig};
+use rsm_config::{CongestionPolicy, KeyPolicy};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::congestion::{
     CongestionControlTableEntry, CongestionKeyInfo, PortMask, SwitchControlMap,

@@ -115,7 +115,7 @@ fn change_between_reading_and_clearing_port_state_change_is_found() {
 fn trap_is_repressed_with_the_m_key() {
     let mut settings = settings("checks-repress");
     let mut policy = Policy::default();
-    policy.ports.m_keys = rsm::m_keys::MKeyPolicy::one(M_KEY);
+    policy.ports.m_keys = rsm_config::m_keys::MKeyPolicy::one(M_KEY);
     settings.core.policy = Arc::new(policy);
     let mut world = World::brought_up(TREE, settings);
     let host = *world.nodes(NodeKind::Ca).last().unwrap();

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rsm::avoid::{Drained, Part, Reason};
-use rsm::config::{Isolate, Symptom};
 use rsm::core::Command;
 use rsm::health::PortErrors;
+use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey};
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};

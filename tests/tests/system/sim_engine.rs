@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rsm::core::{Activity, Command};
-use rsm::overlay::WhenCutOff;
 use rsm::whatif::{Loss, what_if};
+use rsm_config::overlay::WhenCutOff;
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::tables::Tables;

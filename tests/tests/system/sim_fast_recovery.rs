@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rsm::config::AdaptiveRouting;
+use rsm_config::AdaptiveRouting;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::{Held, SetReport, recovered, verify_sets};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::config::Fdr10;
 use rsm::core::Command;
+use rsm_config::Fdr10;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo, LinkSpeed};
 use rsm_mad::wire::header::Method;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rsm::avoid::Part;
-use rsm::config::{Isolate, Symptom};
 use rsm::health::PortErrors;
+use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortPhysicalState, Trap};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig};
-use rsm::m_keys::{ForeignKeys, Generations, MKeyPolicy, SECRET_BYTES, Secret};
+use rsm_config::m_keys::{ForeignKeys, Generations, MKeyPolicy, SECRET_BYTES, Secret};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig};
-use rsm::m_keys::MKeyPolicy;
 use rsm::state::Role;
+use rsm_config::m_keys::MKeyPolicy;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::attr::{Attribute, LinearForwardingTable};

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm::config::Membership;
 use rsm::core::{Command, CoreConfig};
-use rsm::overlay::{Action, Change, Existing, Member, PartitionSettings, WhenCutOff, WhenEmpty};
 use rsm::plan::policy::Policy;
+use rsm_config::Membership;
+use rsm_config::overlay::{
+    Action, Change, Existing, Member, PartitionSettings, WhenCutOff, WhenEmpty,
+};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::engine::EngineKind;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::config::{QosConfig, QosKeys, SlToVl, VlWeights};
 use rsm::core::{Command, CoreConfig};
 use rsm::plan::policy::Policy;
 use rsm::qos::Qos;
+use rsm_config::{QosConfig, QosKeys, SlToVl, VlWeights};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::AttrId;

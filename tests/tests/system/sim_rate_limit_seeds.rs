@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::config::{RateLimits, parse_rate_limits};
 use rsm::plan::policy::Policy;
+use rsm_config::{RateLimits, parse_rate_limits};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::{AttrId, Method};

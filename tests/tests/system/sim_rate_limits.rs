@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::config::{RateLimits, parse_rate_limits};
 use rsm::core::Command;
 use rsm::plan::policy::Policy;
+use rsm_config::{RateLimits, parse_rate_limits};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Attribute, GeneralInfo, PortState, QosConfigSl};
 use rsm_mad::wire::header::Method;

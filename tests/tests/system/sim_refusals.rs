@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::config::LinkConfig;
 use rsm::core::{Command, CoreConfig};
 use rsm::diff::NotKept;
-use rsm::m_keys::MKeyPolicy;
 use rsm::plan::policy::{Policy, PortPolicy};
 use rsm::publish::summary::OnceReport;
+use rsm_config::LinkConfig;
+use rsm_config::m_keys::MKeyPolicy;
 use rsm_ids::{Guid, Lmc, PortNum};
 use rsm_mad::wire::attr::{Attribute, PortInfo, PortState};
 use rsm_mad::wire::header::Method;

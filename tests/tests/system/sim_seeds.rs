@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::avoid::{Drained, Part, Reason};
-use rsm::config::{Isolate, Symptom};
 use rsm::core::Command;
 use rsm::health::PortErrors;
+use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;

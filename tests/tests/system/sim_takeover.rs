@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use rsm::config::Takeover;
 use rsm::core::{Command, CoreConfig};
 use rsm::plan::Plan;
 use rsm::publish::summary::OnceReport;
+use rsm_config::Takeover;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{ArInfo, Attribute, LinearForwardingTable};
 use rsm_mad::wire::header::Method;

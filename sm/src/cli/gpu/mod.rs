@@ -11,6 +11,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use rsm_config::load_categories;
 use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::findings::GpuSeverity;
 use rsm_gdr::hosts::GpuInventory;
@@ -18,6 +19,7 @@ use rsm_gdr::import::to_json;
 use rsm_gdr::job::Pattern;
 use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, JOB_FILES, JobFile, NcclVersion};
 use rsm_gdr::{Analysis, AnalysisConfig};
+use rsm_model::fabric::Fabric;
 use rsm_routing::engine::{self, Categories, EngineKind, Options};
 use rsm_routing::ibnetdiscover::Strictness;
 use rsm_routing::netlist::Netlist;
@@ -26,12 +28,10 @@ use rsm_routing::topology::Topology;
 
 use super::Format;
 use super::output::{print, print_json, show_warnings};
-use crate::config::load_categories;
 use crate::offline;
 use crate::plan::lids::{self, Claims};
 use crate::plan::order::{HostOrder, HostOrderSources, roles};
 use crate::plan::policy::Policy;
-use rsm_model::fabric::Fabric;
 
 pub(super) use report::Summary;
 

@@ -17,6 +17,10 @@ use std::time::Duration;
 
 use adaptive::Before;
 use clap::Args;
+use rsm_config::{
+    RoutingConfig, load_categories, load_guid_file, load_port_order, load_switch_rules,
+    load_torus_layout,
+};
 use rsm_ids::{Guid, PortNum};
 use rsm_model::fabric::Fabric;
 use rsm_routing::engine::{self, EngineKind, Options};
@@ -33,10 +37,6 @@ use stopwatch::Stopwatch;
 use super::Format;
 use super::gpu::{self, Summary};
 use super::output::{print, print_json, show_warnings};
-use crate::config::{
-    RoutingConfig, load_categories, load_guid_file, load_port_order, load_switch_rules,
-    load_torus_layout,
-};
 use crate::offline;
 use crate::plan::lids::{self, Claims, LidPlan};
 use crate::plan::order::{HostOrder, HostOrderSources};

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use parking_lot::{Mutex, RwLock};
+use rsm_config::{Config, SymptomLimits};
 use rsm_ids::PortKey;
 use rsm_mad::transport::{Inbound, PerformancePort, Sink};
 
 use self::worker::Worker;
 use super::sa::TimeSource;
 use super::settings::health_policy;
-use crate::config::{Config, SymptomLimits};
 use crate::counters::{Collector, CountersConfig, CountersSnapshot};
 use crate::health::PortErrors;
 use crate::publish::CountersSource;

@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use rsm_config::SymptomLimits;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::transport::PerformancePort;
 
 use super::{Call, ErrorsSink, Orders};
-use crate::config::SymptomLimits;
 use crate::counters::{Collector, CountedSubnet, CountersSnapshot, PlannedLevels};
 use crate::daemon::compute;
 use crate::daemon::sa::TimeSource;

@@ -2,10 +2,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::import::{InventoryFormat, import};
+use rsm_store::{ChangeSet, Persisted};
 
 use super::*;
 use crate::daemon::memory::GpuRows;
-use crate::store::{ChangeSet, Persisted};
 
 /// A clock that the test sets, in seconds.
 #[derive(Clone)]

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};
+use rsm_store::journal::{self, JournalEntry, RowChange};
+use rsm_store::{ChangeSet, Namespace, Persisted, StoreError};
 
 use super::{groups, guids, services, subscriptions};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::{DaemonFindings, Part};
 use crate::daemon::sa::{AckJournal, HELD_AT_MOST, Wake};
 use crate::sa::{Sa, Touched};
-use crate::store::journal::{self, JournalEntry, RowChange};
-use crate::store::{ChangeSet, Namespace, Persisted, StoreError};
 
 /// The table with the number of the last entry that the database has.
 const TABLE: &str = "journal";
@@ -387,8 +387,9 @@ fn slow() -> String {
 
 #[cfg(test)]
 mod tests {
+    use rsm_store::Bytes;
+
     use super::*;
-    use crate::store::Bytes;
 
     fn set(table: &str, key: &[u8], value: &[u8]) -> RowChange {
         RowChange::Set {

@@ -2,9 +2,9 @@
 
 use rsm_mad::wire::attr::Capabilities;
 use rsm_model::capabilities::{DeviceCapabilities, DeviceType};
+use rsm_store::{ChangeSet, Persisted};
 
 use super::table;
-use crate::store::{ChangeSet, Persisted};
 
 const TABLE: &str = "device-capabilities";
 

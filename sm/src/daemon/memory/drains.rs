@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 use crate::avoid::{Avoid, Drained, Part, Reason};
-use crate::store::{ChangeSet, Persisted};
 
 /// The table of drained parts. Its keys are a letter, a node's GUID and a port.
 const DRAINED: &str = "drained";
@@ -106,8 +106,9 @@ fn read_text(bytes: &[u8]) -> Option<(String, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use rsm_store::Namespace;
+
     use super::*;
-    use crate::store::Namespace;
 
     #[test]
     fn stored_drains_are_restored_and_broken_rows_left_out() {

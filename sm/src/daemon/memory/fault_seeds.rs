@@ -14,13 +14,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_model::LidClaim;
-
-use super::acknowledged::{cover, covered, replay};
-use crate::store::io::{Disk, Operation, TornLength};
-use crate::store::journal::{self, Journal, RowChange};
-use crate::store::{
+use rsm_store::io::{Disk, Operation, TornLength};
+use rsm_store::journal::{self, Journal, RowChange};
+use rsm_store::{
     ChangeSet, FolderStore, LoadReport, Namespace, Persisted, Store as _, StoreFabric,
 };
+
+use super::acknowledged::{cover, covered, replay};
 
 /// Keys of registrations: few, so that later ones replace earlier ones.
 pub(super) const KEYS: u64 = 6;

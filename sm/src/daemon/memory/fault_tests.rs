@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use rsm_ids::Guid;
+use rsm_store::io::{Disk, Operation};
+use rsm_store::journal::Journal;
 
 use super::acknowledged::Acknowledged;
 use super::tests::until;
@@ -14,8 +16,6 @@ use crate::daemon::clock::Clock;
 use crate::daemon::findings::DaemonFindings;
 use crate::daemon::sa::{AckJournal as _, HELD_AT_MOST};
 use crate::sa;
-use crate::store::io::{Disk, Operation};
-use crate::store::journal::Journal;
 
 /// A journal whose disk takes no writes while `failing` is set, and long for a flush while `slow`
 /// is.

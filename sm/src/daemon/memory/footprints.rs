@@ -20,9 +20,9 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_model::Parts;
 use rsm_model::footprint::{Footprint, Footprints, PARTS_MAX};
 use rsm_model::mft_image::MftBlock;
+use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
-use crate::store::{ChangeSet, Persisted};
 
 const TABLE: &str = "footprints";
 
@@ -159,8 +159,9 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use rsm_store::Namespace;
+
     use super::*;
-    use crate::store::Namespace;
 
     fn footprint(plan: u64, ports: u64) -> Footprint {
         Footprint {

@@ -18,11 +18,11 @@ use std::sync::Arc;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::{InventoryFormat, import, to_compact_json};
 use rsm_gdr::inventory::HostInventory;
+use rsm_store::{ChangeSet, Checksum, Namespace, Persisted};
 
 use super::gpu_files::{self, OldFiles};
 use super::table::{self, Rows};
 use crate::daemon::gpu_hosts::SavedGpus;
-use crate::store::{ChangeSet, Checksum, Namespace, Persisted};
 
 /// The table of inventories.
 const HOSTS: &str = "gpu-hosts";

@@ -2,9 +2,9 @@
 
 use rsm_ids::Guid;
 use rsm_routing::adaptive::GroupIds;
+use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
-use crate::store::{ChangeSet, Persisted};
 
 const TABLE: &str = "adaptive-groups";
 

@@ -2,10 +2,10 @@
 
 use rsm_ids::Guid;
 use rsm_model::alias_guids::AliasGuids;
+use rsm_store::journal::RowChange;
+use rsm_store::{ChangeSet, Persisted};
 
 use super::table;
-use crate::store::journal::RowChange;
-use crate::store::{ChangeSet, Persisted};
 
 /// The table of alias GUIDs.
 const GUIDS: &str = "alias-guids";
@@ -52,8 +52,9 @@ fn decode(key: &[u8], value: &[u8]) -> Option<(Guid, u8, Guid)> {
 
 #[cfg(test)]
 mod tests {
+    use rsm_store::Namespace;
+
     use super::*;
-    use crate::store::Namespace;
 
     #[test]
     fn stored_alias_guids_are_restored_without_invalid_records() {

@@ -6,6 +6,7 @@ use std::path::Path;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_model::LidClaim;
+use rsm_store::{ChangeError, ChangeSet, Persisted, SledStore, Store, StoreError, StoreFabric};
 
 use super::super::clock::Clock;
 use super::{groups, guids, services, subscriptions, table};
@@ -15,7 +16,6 @@ use crate::sa::events::Events;
 use crate::sa::guids::AliasRegistry;
 use crate::sa::mcast::{GroupRegistry, GroupRegistryConfig};
 use crate::sa::services::ServiceRegistry;
-use crate::store::{ChangeError, ChangeSet, Persisted, SledStore, Store, StoreError, StoreFabric};
 
 /// The table with one row while no daemon has used the store since the import: hosts may have
 /// registered with the other manager after it wrote its files.

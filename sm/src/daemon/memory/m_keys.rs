@@ -1,11 +1,11 @@
 //! The generations of M_Keys, and this machine's port, in the store. No key is stored: keys are
 //! derived from the secret, which is in a file.
 
+use rsm_config::m_keys::Generations;
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_store::{ChangeSet, Persisted};
 
 use super::table;
-use crate::m_keys::Generations;
-use crate::store::{ChangeSet, Persisted};
 
 /// The table of generations. It has one row: that of switches and that of other ports, big-endian.
 const GENERATIONS: &str = "m-keys";
@@ -58,8 +58,9 @@ pub(super) fn changes(
 
 #[cfg(test)]
 mod tests {
+    use rsm_store::Namespace;
+
     use super::*;
-    use crate::store::Namespace;
 
     #[test]
     fn generations_are_restored_and_broken_rows_left_out() {

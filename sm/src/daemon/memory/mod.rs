@@ -51,6 +51,11 @@ use rsm_model::LidClaim;
 use rsm_model::footprint::Footprints;
 use rsm_model::habits::{DeviceHabits, DeviceKind, PortRole};
 use rsm_model::port_info::FieldMask;
+use rsm_store::io::Disk;
+use rsm_store::journal::Journal;
+use rsm_store::{
+    ChangeSet, FolderStore, MemoryStore, Persisted, Store, StoreError, StoreFabric, number_commit,
+};
 
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
@@ -61,11 +66,6 @@ use crate::diff::NotKept;
 use crate::plan::lids::{Claim, Claims};
 use crate::publish::UnixClock;
 use crate::sa;
-use crate::store::io::Disk;
-use crate::store::journal::Journal;
-use crate::store::{
-    ChangeSet, FolderStore, MemoryStore, Persisted, Store, StoreError, StoreFabric, number_commit,
-};
 
 /// The table of fields that kinds of devices do not keep.
 const NOT_KEPT: &str = "not-kept";
@@ -627,10 +627,10 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use rsm_ids::{Guid, Lid, Lmc};
+    use rsm_store::LoadReport;
+    use rsm_store::io::Operation;
 
     use super::*;
-    use crate::store::LoadReport;
-    use crate::store::io::Operation;
 
     #[test]
     fn stored_core_state_is_restored() {

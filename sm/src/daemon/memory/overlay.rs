@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use rsm_config::Membership;
+use rsm_config::overlay::{MAX_NAME_BYTES, Member, Overlay, OverlayPartition, PartitionSettings};
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::Rate;
+use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
-use crate::config::Membership;
-use crate::overlay::{MAX_NAME_BYTES, Member, Overlay, OverlayPartition, PartitionSettings};
-use crate::store::{ChangeSet, Persisted};
 
 /// The table of partitions. Its keys are a P_Key; the P_Key 0 stands for the overlay as a whole.
 const PARTITIONS: &str = "partitions";
@@ -165,8 +165,9 @@ fn read_text(bytes: &[u8]) -> Option<(String, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use rsm_store::Namespace;
+
     use super::*;
-    use crate::store::Namespace;
 
     fn overlay() -> Overlay {
         let member = |membership, index0| Member { membership, index0 };

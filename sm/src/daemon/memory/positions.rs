@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use rsm_gdr::host_order::{HostPosition, HostPositions};
 use rsm_ids::Guid;
+use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
-use crate::store::{ChangeSet, Persisted};
 
 /// The table of positions. Its keys are a letter and a GUID.
 const POSITIONS: &str = "positions";
@@ -91,8 +91,9 @@ fn decode(key: &[u8], value: &[u8]) -> Option<Row> {
 
 #[cfg(test)]
 mod tests {
+    use rsm_store::Namespace;
+
     use super::*;
-    use crate::store::Namespace;
 
     #[test]
     fn stored_positions_are_restored_unless_inconsistent() {

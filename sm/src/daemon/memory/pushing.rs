@@ -1,7 +1,8 @@
 //! Whether the master was writing hardware, in a store that several managers share.
 
+use rsm_store::{ChangeSet, Persisted};
+
 use super::table::{self, Rows};
-use crate::store::{ChangeSet, Persisted};
 
 /// The table. It has one row while hardware is being written, and none otherwise.
 const PUSHING: &str = "pushing";

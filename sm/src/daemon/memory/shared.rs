@@ -17,6 +17,12 @@ use parking_lot::Mutex;
 use rsm_api::v1;
 use rsm_ids::Guid;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_store::etcd::{EtcdOptions, EtcdStore};
+use rsm_store::replica::{Claim, Health, ReplicaEvent, ReplicaHandle};
+use rsm_store::{
+    ChangeSet, Epoch, LOCAL_TABLES, Namespace, Persisted, Replicated, SharedStore, Store,
+    StoreError, last_commit,
+};
 use tokio::sync::mpsc;
 
 use super::shared_history::{self, SharedHistory};
@@ -31,12 +37,6 @@ use crate::daemon::gpu_hosts::GpuHosts;
 use crate::daemon::sa::SaRestorer;
 use crate::history::Recorder;
 use crate::publish::{SharedStoreSource, UnixClock};
-use crate::store::etcd::{EtcdOptions, EtcdStore};
-use crate::store::replica::{Claim, Health, ReplicaEvent, ReplicaHandle};
-use crate::store::{
-    ChangeSet, Epoch, LOCAL_TABLES, Namespace, Persisted, Replicated, SharedStore, Store,
-    StoreError, last_commit,
-};
 
 /// The table with the number of the last epoch that this machine held.
 const TABLE: &str = "shared-epoch";

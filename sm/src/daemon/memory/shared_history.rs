@@ -15,11 +15,11 @@ use prost::Message as _;
 use rsm_api::v1;
 use rsm_api::v1::event::Change;
 use rsm_ids::Guid;
+use rsm_store::{ChangeSet, Persisted};
 
 use super::table;
 use crate::history::Recorder;
 use crate::history::scan::unrecorded;
-use crate::store::{ChangeSet, Persisted};
 
 const TABLE: &str = "history";
 const LOCAL: &str = "history-local";
@@ -259,9 +259,9 @@ impl SharedHistory {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rsm_store::Namespace;
 
     use super::*;
-    use crate::store::Namespace;
 
     const ONE: Guid = Guid(0x11);
     const OTHER: Guid = Guid(0x22);

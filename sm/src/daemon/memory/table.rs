@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 
-use crate::store::journal::RowChange;
-use crate::store::{Bytes, ChangeSet, Namespace, Persisted};
+use rsm_store::journal::RowChange;
+use rsm_store::{Bytes, ChangeSet, Namespace, Persisted};
 
 /// The rows of a table: values by key.
 pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;

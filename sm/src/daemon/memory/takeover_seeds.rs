@@ -16,6 +16,12 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 use rsm_ids::Guid;
+use rsm_store::io::Disk;
+use rsm_store::journal::{Journal, RowChange};
+use rsm_store::{
+    ChangeSet, Deadline, Epoch, FolderStore, Life, LoadReport, Persisted, SeenEpoch, SharedStore,
+    Store, StoreError, StoreFabric,
+};
 use tokio::sync::{mpsc, watch};
 
 use super::acknowledged::{Acknowledged, covered, replay};
@@ -30,12 +36,6 @@ use crate::core::{EpochEvent, EpochRequest, Event};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::DaemonFindings;
 use crate::daemon::sa::AckJournal as _;
-use crate::store::io::Disk;
-use crate::store::journal::{Journal, RowChange};
-use crate::store::{
-    ChangeSet, Deadline, Epoch, FolderStore, Life, LoadReport, Persisted, SeenEpoch, SharedStore,
-    Store, StoreError, StoreFabric,
-};
 
 /// The managers' GUIDs, by machine.
 const GUIDS: [Guid; 2] = [Guid(0xa), Guid(0xb)];

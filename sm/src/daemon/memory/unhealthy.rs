@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
+use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 use crate::health::{MAX_PORTS, SavedHealth, SavedIllness};
 use crate::publish::UnixClock;
-use crate::store::{ChangeSet, Persisted};
 
 /// The table of unhealthy ports. Its keys are a node's GUID and a port.
 const UNHEALTHY: &str = "unhealthy";
@@ -130,8 +130,9 @@ fn decode(key: &[u8], value: &[u8], now: Time, now_ms: u64) -> Option<Row> {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
+    use rsm_store::Namespace;
+
     use super::*;
-    use crate::store::Namespace;
 
     /// A run that began at this millisecond since 1970.
     struct Run(u64);

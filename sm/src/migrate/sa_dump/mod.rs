@@ -17,6 +17,7 @@ mod fields;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use rsm_config::{ConfigFinding, ConfigSeverity, Findings};
 use rsm_ids::{Guid, Lid};
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
@@ -24,7 +25,6 @@ use rsm_mad::wire::attr::PKey;
 use self::entry::{Context, Entry};
 use super::source::{Files, SourceError};
 use super::{Migration, line};
-use crate::config::{ConfigFinding, ConfigSeverity, Findings};
 use crate::sa::SavedSaState;
 use crate::sa::mcast::SavedGroup;
 

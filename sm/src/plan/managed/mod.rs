@@ -11,13 +11,13 @@ mod vl_arbitration;
 
 use std::collections::BTreeSet;
 
+use rsm_config::RateLimits;
 use rsm_ids::PortKey;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::managed::{BlockKey, BlockPlace, Content, ManagedAttribute, Origin};
 use rsm_model::{Hardware, InventoryPort};
 
 use super::Plan;
-use crate::config::RateLimits;
 use crate::qos::Qos;
 
 /// The planned part of a managed attribute.

@@ -3,6 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rsm_config::{
+    Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions,
+};
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
 use rsm_mad::wire::sa::Rate;
@@ -11,9 +14,6 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::text::count;
 
 use super::{FINDINGS_SHOWN, PartitionPlan};
-use crate::config::{
-    Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions,
-};
 
 /// Ports that a finding names; it counts the others.
 const PORTS_SHOWN: usize = 8;

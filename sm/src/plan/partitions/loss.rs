@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rsm_config::{PartitionLoss, Partitions, Rule};
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{NodeType, PKey};
 use rsm_model::fabric::{Fabric, PortRef};
 
 use super::members::{EndPorts, Wanted};
 use super::with_rules;
-use crate::config::{PartitionLoss, Partitions, Rule};
 
 /// The partners that ports of `fabric` lose in the partition `p_key` by the partitions `after` in
 /// the place of those `before`.

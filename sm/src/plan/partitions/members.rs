@@ -1,10 +1,9 @@
 //! From rules to the keys of each port.
 
+use rsm_config::{Membership, PartitionMembers, Partitions, Rule};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{NodeType, PKey};
 use rsm_model::fabric::{Fabric, PortRef};
-
-use crate::config::{Membership, PartitionMembers, Partitions, Rule};
 
 /// The keys of one port.
 #[derive(Clone, PartialEq, Eq, Debug)]

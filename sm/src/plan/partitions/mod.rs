@@ -18,6 +18,7 @@ use rsm_mad::wire::attr::{NodeType, PKey};
 pub(super) use self::follow::follow;
 pub(super) use self::foreseen::foreseen;
 pub use self::loss::{all_losses, loss_between};
+use rsm_config::{PartitionMembers, Partitions, Rule};
 use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::vports::VPortKey;
@@ -25,7 +26,6 @@ use rsm_model::vports::VPortKey;
 use self::members::{EndPorts, Wanted};
 use self::table::{Arrangement, First, arrange};
 use super::policy::Policy;
-use crate::config::{PartitionMembers, Partitions, Rule};
 
 /// Findings of one kind; further ones are counted. One line of a file can concern every port.
 const FINDINGS_SHOWN: usize = 100;

@@ -1,10 +1,10 @@
 use std::path::Path;
 
+use rsm_config::{Enforcement, PartitionLoss, parse_partitions};
 use rsm_model::p_keys::PKeyImage;
 use rsm_routing::generate::generate;
 
 use super::*;
-use crate::config::{Enforcement, PartitionLoss, parse_partitions};
 
 /// Capacity of an end port's table, and of a switch port's.
 const CAPACITY: (u16, u16) = (6, 4);
@@ -29,7 +29,7 @@ fn policy(text: &str) -> Policy {
     assert!(
         !findings
             .iter()
-            .any(|f| f.severity == crate::config::ConfigSeverity::Error),
+            .any(|f| f.severity == rsm_config::ConfigSeverity::Error),
         "{findings:?}"
     );
     Policy {

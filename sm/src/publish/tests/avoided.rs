@@ -7,12 +7,12 @@ use std::time::Duration;
 use rsm_api::model::{LinkFilter, NodeFilter, PortFilter};
 use rsm_api::v1::event::Change;
 use rsm_api::{Subnet, v1};
+use rsm_config::Symptom;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_sim::{Personality, PortField, PortFields, Silence, Sim};
 
 use super::world::*;
 use crate::avoid::{Drained, Part, Reason};
-use crate::config::Symptom;
 use crate::core::{Command, Event};
 use crate::health::PortErrors;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rsm_api::model::{Membership, PortId};
 use rsm_api::{LookupError, Subnet};
+use rsm_config::parse_partitions;
 use rsm_ids::PortNum;
 
 use super::world::*;
-use crate::config::parse_partitions;
 use crate::core::{Command, CoreConfig, Event};
 use crate::plan::policy::Policy;
 

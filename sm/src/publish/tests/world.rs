@@ -9,13 +9,13 @@ use rsm_api::Subnet;
 use rsm_api::model::Selector;
 use rsm_api::v1::Event as Told;
 use rsm_api::v1::event::Change;
+use rsm_config::{HealthPolicy, Isolate};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Inbound, PortEvent};
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
 
-use crate::config::{HealthPolicy, Isolate};
 use crate::core::event::Ticket;
 use crate::core::{Core, CoreConfig, Effect, Event, SavedCoreState};
 use crate::plan;

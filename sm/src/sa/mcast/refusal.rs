@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use rsm_config::Partitions;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, Rate};
 
 use super::{GroupRegistry, MemberPort, MulticastGroup, join, mgid, realize};
-use crate::config::Partitions;
 
 /// Why the join of a port is refused, as far as the port and its group are the cause and not the
 /// form of the request.

@@ -10,6 +10,7 @@ pub(super) mod trace;
 use std::ops::Range;
 use std::sync::Arc;
 
+use rsm_config::QosLevel;
 use rsm_ids::Lid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
@@ -23,7 +24,6 @@ use super::directory::Directory;
 use super::ends::EndIx;
 use super::path_qos::{Chosen, SlReason};
 use super::query::Asked;
-use crate::config::QosLevel;
 
 /// The answer to Get and GetTable of PathRecord.
 ///

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rsm_config::KNOWN_KEY;
 use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
@@ -11,7 +12,6 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
 
 use super::world::{SM_KEY, SMALL, World};
-use crate::config::KNOWN_KEY;
 use crate::sa::SaRequest;
 use crate::sa::mcast::limits::{MAX_GROUPS_PER_PORT, MAX_VERSIONS};
 

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rsm_config::parse_partitions;
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::sa::*;
 
 use super::world::{SM_KEY, SMALL, World, planned_as};
-use crate::config::parse_partitions;
 use crate::plan::policy::Policy;
 
 const ALL: ComponentMask = ComponentMask::NONE;

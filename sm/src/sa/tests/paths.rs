@@ -1,6 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rsm_config::parse_prefix_routes;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
@@ -13,7 +14,6 @@ use rsm_routing::engine::EngineKind;
 
 use super::walk::walk;
 use super::world::{PREFIX, SMALL, World, planned_as, records};
-use crate::config::parse_prefix_routes;
 use crate::plan::policy::Policy;
 use crate::sa::SaRequest;
 use crate::sa::mcast::Parameters;

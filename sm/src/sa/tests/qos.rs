@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rsm_config::{QosConfig, QosKeys, SlToVl, parse_partitions, parse_qos_policy};
 use rsm_ids::Lid;
 use rsm_mad::ids::Tid;
 use rsm_mad::wire::attr::{Mtu, PKey};
@@ -11,7 +12,6 @@ use rsm_mad::wire::sa::*;
 use rsm_routing::engine::EngineKind;
 
 use super::world::{SMALL, World, planned_as, records};
-use crate::config::{QosConfig, QosKeys, SlToVl, parse_partitions, parse_qos_policy};
 use crate::plan::policy::Policy;
 use crate::qos::Qos;
 

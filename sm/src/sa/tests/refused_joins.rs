@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_config::parse_partitions;
 use rsm_ids::Lid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
@@ -12,7 +13,6 @@ use rsm_mad::wire::sa::*;
 use rsm_model::findings::{Finding, FindingKind, Subject};
 
 use super::world::{SMALL, World, planned_as};
-use crate::config::parse_partitions;
 use crate::plan::policy::Policy;
 
 const NAMED: ComponentMask = McMemberRecord::MGID

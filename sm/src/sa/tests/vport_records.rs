@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use rsm_config::parse_partitions;
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, NodeType, PKey, PortState};
@@ -15,7 +16,6 @@ use rsm_model::vports::GuidBlock;
 
 use super::vports::{give, vport};
 use super::world::{PREFIX, SM_KEY, SMALL, World, planned_as, records};
-use crate::config::parse_partitions;
 use crate::plan::policy::Policy;
 use crate::sa::{Sa, SaConfig, WORK_PER_PULL};
 

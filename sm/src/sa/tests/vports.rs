@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rsm_config::parse_partitions;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::Gid;
 use rsm_mad::transport::{Grh, RemoteAddress};
@@ -13,7 +14,6 @@ use rsm_model::p_keys::PKeyImage;
 use rsm_model::vports::{PortVPorts, VNode, VPort};
 
 use super::world::{PREFIX, SMALL, World, planned_as};
-use crate::config::parse_partitions;
 use crate::plan::policy::Policy;
 use crate::sa::Directory;
 

@@ -1,0 +1,159 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConfigSeverity {
+    /// For information: the entry is fine, but does nothing here.
+    Note,
+    /// The entry is used, or dropped, in a way its author may not have meant.
+    Warning,
+    /// The file cannot be used as it is.
+    Error,
+}
+
+impl fmt::Display for ConfigSeverity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ConfigSeverity::Note => "note",
+            ConfigSeverity::Warning => "warning",
+            ConfigSeverity::Error => "error",
+        })
+    }
+}
+
+/// One message about one place of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFinding {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+    /// The character in the line, from 1.
+    pub column: usize,
+    /// How much it matters.
+    pub severity: ConfigSeverity,
+    /// The text found there.
+    pub found: String,
+    /// The text expected, or the effect of the text found.
+    pub expected: String,
+}
+
+impl ConfigFinding {
+    /// A file that may be missing is missing; `effect` is what holds instead.
+    pub(super) fn no_such_file(file: &Path, effect: &str) -> ConfigFinding {
+        ConfigFinding {
+            file: file.to_owned(),
+            line: 1,
+            column: 1,
+            severity: ConfigSeverity::Warning,
+            found: "there is no such file".to_owned(),
+            expected: effect.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for ConfigFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ConfigFinding {
+            file,
+            line,
+            column,
+            severity,
+            found,
+            expected,
+        } = self;
+        let file = file.display();
+        write!(f, "{file}:{line}:{column}: {severity}: {found}: {expected}")
+    }
+}
+
+/// Collects the findings about one file.
+#[derive(Debug, Default)]
+pub struct Findings {
+    file: PathBuf,
+    /// The byte offset of each line's start.
+    lines: Vec<usize>,
+    all: Vec<ConfigFinding>,
+}
+
+impl Findings {
+    /// No findings yet about `file`, whose content is `text`.
+    pub fn new(file: &Path, text: &str) -> Findings {
+        let starts = text.match_indices('\n').map(|(at, _)| at + 1);
+        Findings {
+            file: file.to_owned(),
+            lines: std::iter::once(0).chain(starts).collect(),
+            all: Vec::new(),
+        }
+    }
+
+    /// Adds a finding about the byte `offset` of `text`.
+    pub fn at(
+        &mut self,
+        text: &str,
+        offset: usize,
+        severity: ConfigSeverity,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) {
+        let line = self.lines.partition_point(|&start| start <= offset);
+        let start = self.lines.get(line.wrapping_sub(1)).copied().unwrap_or(0);
+        let before = text.get(start..offset).unwrap_or("");
+        self.all.push(ConfigFinding {
+            file: self.file.clone(),
+            line,
+            column: before.chars().count() + 1,
+            severity,
+            found: found.into(),
+            expected: expected.into(),
+        });
+    }
+
+    /// All findings, in the order of the file.
+    pub fn finish(mut self) -> Vec<ConfigFinding> {
+        self.all.sort_by_key(|f| (f.line, f.column));
+        self.all
+    }
+}
+
+/// Whether any of `findings` is an error.
+pub fn any_error(findings: &[ConfigFinding]) -> bool {
+    findings.iter().any(|f| f.severity == ConfigSeverity::Error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_become_lines_and_characters() {
+        let text = "one\nzwö = 3\n";
+        let mut findings = Findings::new(Path::new("f"), text);
+        for offset in [0, 4, 9, text.len()] {
+            findings.at(text, offset, ConfigSeverity::Error, "x", "y");
+        }
+        let places: Vec<_> = findings
+            .finish()
+            .iter()
+            .map(|f| (f.line, f.column))
+            .collect();
+        assert_eq!(places, [(1, 1), (2, 1), (2, 5), (3, 1)]);
+    }
+
+    #[test]
+    fn a_finding_is_one_line() {
+        let mut findings = Findings::new(Path::new("/etc/rsm.toml"), "lmc = 9");
+        findings.at(
+            "lmc = 9",
+            6,
+            ConfigSeverity::Error,
+            "lmc is 9",
+            "expected 0 to 7",
+        );
+        assert_eq!(
+            findings.finish()[0].to_string(),
+            "/etc/rsm.toml:1:7: error: lmc is 9: expected 0 to 7"
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! The configuration: rsm's own TOML, and the files that operators of OpenSM already have.
+//!
+//! A file is read as a whole, every error in it is reported with its place, the text found and the
+//! text expected; with one error nothing of it is used. [`Config::sample`] documents every key.
+
+#[macro_use]
+mod sections;
+
+mod categories_file;
+mod changes;
+mod check;
+mod congestion_policy;
+mod congestion_values;
+mod field;
+mod finding;
+mod guid2lid;
+mod guid_file;
+mod health_policy;
+mod load;
+mod m_key_files;
+pub mod m_keys;
+mod named_files;
+mod node_names;
+mod opensm;
+pub mod overlay;
+mod partitions;
+mod prefix_routes;
+mod qos_policy;
+mod rate_limits;
+mod sa_key_file;
+mod sample;
+mod schema;
+mod schema_congestion;
+mod schema_qos;
+mod short;
+mod suggest;
+mod switch_rules;
+mod tables_file;
+#[cfg(test)]
+mod tests;
+mod toml_file;
+mod torus_file;
+mod vl_tables;
+mod words;
+
+pub use categories_file::parse_categories;
+pub use changes::ChangedKey;
+pub use check::{CheckReport, FileKind, check};
+pub use congestion_policy::{CongestionPolicy, KeyPolicy, SwitchPorts};
+pub use congestion_values::{CctEntries, CctEntry, PerLevel, PortMaskValue};
+pub use field::Applies;
+pub use finding::{ConfigFinding, ConfigSeverity};
+pub use finding::{Findings, any_error};
+pub use guid_file::parse_guid_file;
+pub use guid2lid::{Guid2Lid, parse_guid2lid};
+pub use health_policy::{HealthPolicy, Isolate, Symptom, SymptomLimits};
+pub use load::{ConfigError, FILE_MAX, Loaded, NotText};
+pub use m_key_files::{CableEnd, guid2mkey_entry, neighbors_entry};
+pub use m_key_files::{load_foreign_m_keys, load_m_key_secrets, parse_m_key_secrets};
+pub use named_files::{checked_files, with_files};
+pub use node_names::{load_node_names, parse_node_names};
+pub use opensm::{DEFAULT_PLACE, PARTITIONS, QOS_POLICY, is_default, number, read as read_opensm};
+pub use opensm::{KeyGroup, KeyOutcome};
+pub use partitions::{
+    Membership, Partition, PartitionGroup, PartitionLoss, PartitionMembers, PartitionOrigin,
+    Partitions, Rule, load_partitions, parse_partitions,
+};
+pub use prefix_routes::{PrefixRoutes, RouterPort, load_prefix_routes, parse_prefix_routes};
+pub use qos_policy::{
+    GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges, load_qos_policy, parse_qos_policy,
+};
+pub use rate_limits::{LevelLimits, RateLimits, load_rate_limits, parse_rate_limits};
+pub use sa_key_file::{KNOWN_KEY, SA_KEY_FILE, load_sa_key};
+pub use schema::{
+    ApiConfig, Config, CongestionConfig, CountersConfig, DumpConfig, FlapConfig, HealthConfig,
+    HttpConfig, LidConfig, LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig,
+    RoutingConfig, SaRulesConfig, SmConfig, StateConfig, StoreConfig, SweepConfig,
+};
+pub use schema_congestion::CongestionKeys;
+pub use schema_qos::QosKeys;
+pub use short::KeyOrigins;
+pub use switch_rules::{
+    load_port_order, load_switch_rules, parse_hop_weights, parse_port_order, parse_switch_ids,
+    parse_uncounted_ports,
+};
+pub use tables_file::load_tables;
+pub use torus_file::{load_torus_layout, parse_torus_layout};
+pub use vl_tables::{SlToVl, VlWeights};
+pub use words::{
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, MKeyMode, SmLid, StoreBackend, Takeover,
+    Virtualization,
+};
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rsm_ids::Guid;
+use rsm_routing::engine::Categories;
+
+/// Reads the file that `routing.categories_file` names.
+///
+/// # Errors
+///
+/// If the file cannot be read, or has any error.
+pub fn load_categories(file: &Path) -> Result<Categories, ConfigError> {
+    let (categories, findings) = parse_categories(file, &load::read_text(file)?);
+    if finding::any_error(&findings) {
+        return Err(ConfigError::Invalid { findings });
+    }
+    Ok(categories)
+}
+
+/// Reads the file that `routing.root_guid_file` names.
+///
+/// # Errors
+///
+/// If the file cannot be read, or has any error.
+pub fn load_guid_file(file: &Path) -> Result<BTreeSet<Guid>, ConfigError> {
+    let (guids, findings) = parse_guid_file(file, &load::read_text(file)?);
+    if finding::any_error(&findings) {
+        return Err(ConfigError::Invalid { findings });
+    }
+    Ok(guids)
+}

@@ -1,0 +1,368 @@
+//! The files that a configuration names: what is wrong with each of them.
+//!
+//! `rsm check-config`, `rsm migrate`, the start and a reload read them by one table, so that all
+//! four report the same. A file that is missing, cannot be read, or says nothing never passes in
+//! silence: most of them narrow what hosts may do.
+
+use std::error::Error as _;
+use std::path::{Path, PathBuf};
+
+use super::finding::{ConfigFinding, ConfigSeverity, any_error};
+use super::load::{ConfigError, NotText, read_text};
+use super::m_key_files::{check_m_key_neighbors, check_m_key_table};
+use super::switch_rules::{
+    parse_hop_weights, parse_port_order, parse_switch_ids, parse_uncounted_ports,
+};
+use super::{
+    Config, StoreBackend, load_m_key_secrets, load_node_names, load_partitions, load_qos_policy,
+    load_tables, parse_categories, parse_guid_file, parse_prefix_routes, parse_rate_limits,
+    parse_torus_layout, sa_key_file,
+};
+
+/// The findings about the text of a file.
+type Check = fn(&Path, &str) -> Vec<ConfigFinding>;
+
+/// The result of a reader of its own.
+type Read = Result<Vec<ConfigFinding>, ConfigError>;
+
+/// Adds the findings about every file that the configuration names.
+pub fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<ConfigFinding> {
+    findings.extend(of_policy(config));
+    if let Some(tables) = &config.routing.tables_file {
+        let read = load_tables(tables).map(|_| Vec::new());
+        findings.extend(told(tables, "tables_file", read));
+    }
+    findings.extend(of_access(config));
+    findings
+}
+
+/// The warnings and notes about the files that the policy of a plan is made of. Forwarding tables
+/// are not among them: they can be as large as memory, and their reader has errors only.
+///
+/// # Errors
+///
+/// All findings, if a file cannot be read or has an error.
+pub fn checked_files(config: &Config) -> Result<Vec<ConfigFinding>, ConfigError> {
+    let findings = of_policy(config);
+    match any_error(&findings) {
+        true => Err(ConfigError::Invalid { findings }),
+        false => Ok(findings),
+    }
+}
+
+/// The files of lines, each with the key that names it.
+fn texts(config: &Config) -> [(&Option<PathBuf>, &'static str, Check); 13] {
+    let (sm, routing) = (&config.sm, &config.routing);
+    [
+        (&routing.root_guid_file, "root_guid_file", |file, text| {
+            parse_guid_file(file, text).1
+        }),
+        (&sm.m_key_table_file, "m_key_table_file", check_m_key_table),
+        (
+            &sm.m_key_neighbors_file,
+            "m_key_neighbors_file",
+            check_m_key_neighbors,
+        ),
+        (
+            &routing.compute_guid_file,
+            "compute_guid_file",
+            |file, text| parse_guid_file(file, text).1,
+        ),
+        (
+            &routing.storage_guid_file,
+            "storage_guid_file",
+            |file, text| parse_guid_file(file, text).1,
+        ),
+        (
+            &routing.hop_weights_file,
+            "hop_weights_file",
+            |file, text| parse_hop_weights(file, text).1,
+        ),
+        (
+            &routing.uncounted_ports_file,
+            "uncounted_ports_file",
+            |file, text| parse_uncounted_ports(file, text).1,
+        ),
+        (&routing.switch_ids_file, "switch_ids_file", |file, text| {
+            parse_switch_ids(file, text).1
+        }),
+        (&routing.port_order_file, "port_order_file", |file, text| {
+            parse_port_order(file, text).1
+        }),
+        (&routing.torus_file, "torus_file", |file, text| {
+            parse_torus_layout(file, text).1
+        }),
+        (&routing.categories_file, "categories_file", |file, text| {
+            parse_categories(file, text).1
+        }),
+        (
+            &config.sa.prefix_routes_file,
+            "sa.prefix_routes_file",
+            |file, text| parse_prefix_routes(file, text).1,
+        ),
+        (
+            &config.qos.rate_limits_file,
+            "qos.rate_limits_file",
+            |file, text| parse_rate_limits(file, text).1,
+        ),
+    ]
+}
+
+fn of_policy(config: &Config) -> Vec<ConfigFinding> {
+    let mut findings = Vec::new();
+    for (file, key, check) in texts(config) {
+        let Some(file) = file else { continue };
+        let read = read_text(file).map(|text| check(file, &text));
+        findings.extend(told(file, key, read));
+    }
+    if let Some(file) = &config.sm.m_key_secret_file {
+        let read = load_m_key_secrets(file).map(|_| Vec::new());
+        findings.extend(told(file, "m_key_secret_file", read));
+    }
+    findings.extend(sa_key_file::findings(&config.sm));
+    if let Some(names) = &config.names.file {
+        findings.extend(load_node_names(names).1);
+    }
+    if let Some(file) = &config.partitions.file {
+        let read = load_partitions(&config.partitions).map(|(_, findings)| findings);
+        findings.extend(told(file, "[partitions]", read));
+    }
+    if let Some(file) = &config.qos.policy_file {
+        let read = load_qos_policy(&config.qos).map(|(_, findings)| findings);
+        findings.extend(told(file, "qos.policy_file", read));
+    }
+    findings
+}
+
+/// The findings about files of access and of the shared store, which rsm reads apart from those of
+/// the policy. One of access that is missing narrows access, and the fabric is managed in any case:
+/// a warning. Without one of the store rsm does not start.
+fn of_access(config: &Config) -> Vec<ConfigFinding> {
+    const NO_TLS: &str = "every TLS connection is refused";
+    const NO_START: &str = "rsm does not start without it";
+    let (api, http, store) = (&config.api, &config.http, &config.store);
+    let access = [
+        (
+            &api.roles_file,
+            "roles_file",
+            "only user 0 has rights at the socket",
+        ),
+        (&api.jwks_file, "jwks_file", "no bearer token counts"),
+        (&api.tls_certificate, "tls_certificate", NO_TLS),
+        (&api.tls_key, "tls_key", NO_TLS),
+        (&api.tls_client_ca, "tls_client_ca", NO_TLS),
+        (
+            &http.ufm_tokens_file,
+            "ufm_tokens_file",
+            "no token of UFM's paths counts",
+        ),
+    ];
+    let shared = [
+        (&store.ca_file, "store.ca_file", NO_START),
+        (&store.cert_file, "store.cert_file", NO_START),
+        (&store.key_file, "store.key_file", NO_START),
+        (&store.password_file, "store.password_file", NO_START),
+    ];
+    let is_shared = store.backend == StoreBackend::Etcd;
+    let shared = shared.into_iter().filter(|_| is_shared);
+    let access = access
+        .into_iter()
+        .map(|named| (named, ConfigSeverity::Warning));
+    let named = access.chain(shared.map(|named| (named, ConfigSeverity::Error)));
+    let unusable = named.filter_map(|((file, key, effect), severity)| {
+        let file = file.as_ref()?;
+        let expected = format!("{effect}: {key} names it");
+        let finding = match read_text(file) {
+            Ok(text) if !text.trim().is_empty() => return None,
+            Ok(_) => empty(file, expected),
+            Err(error) => unread(file, &error, &expected),
+        };
+        Some(ConfigFinding {
+            severity,
+            ..finding
+        })
+    });
+    unusable.collect()
+}
+
+/// The findings of a file that `key` names, or the one that it cannot be read.
+fn told(file: &Path, key: &str, read: Read) -> Vec<ConfigFinding> {
+    match read {
+        Ok(findings) | Err(ConfigError::Invalid { findings }) => findings,
+        Err(error) => vec![unread(file, &error, &format!("{key} names it"))],
+    }
+}
+
+fn empty(file: &Path, expected: String) -> ConfigFinding {
+    ConfigFinding {
+        file: file.to_owned(),
+        line: 1,
+        column: 1,
+        severity: ConfigSeverity::Warning,
+        found: "the file is empty".to_owned(),
+        expected,
+    }
+}
+
+/// A file that cannot be read, at the byte that is no text where that is the reason.
+pub(super) fn unread(file: &Path, error: &ConfigError, expected: &str) -> ConfigFinding {
+    if let ConfigError::NotText {
+        reason: NotText::Byte { line, column, byte },
+        ..
+    } = *error
+    {
+        return ConfigFinding {
+            file: file.to_owned(),
+            line,
+            column,
+            severity: ConfigSeverity::Error,
+            found: format!("the byte {byte:#04x}"),
+            expected: "expected UTF-8 text; `iconv -f latin1 -t utf-8` converts a file in Latin-1"
+                .to_owned(),
+        };
+    }
+    let found = match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    };
+    ConfigFinding {
+        file: file.to_owned(),
+        line: 1,
+        column: 1,
+        severity: ConfigSeverity::Error,
+        found,
+        expected: expected.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::field::Kind;
+    use super::super::schema::fields;
+    use super::super::{FileKind, check};
+    use super::*;
+
+    /// Keys with the name of a file or folder that rsm makes itself.
+    const MADE: [(&str, &str); 4] = [
+        ("api", "socket"),
+        ("dump", "dir"),
+        ("log", "file"),
+        ("state", "dir"),
+    ];
+
+    /// The worst severity about `file`, if `section.key` names it.
+    fn severity(section: &str, key: &str, file: &Path) -> Option<ConfigSeverity> {
+        let (mut config, _) = (Config::default(), ());
+        config.qos.enabled = true;
+        config.store.backend = StoreBackend::Etcd;
+        let mut keys = fields().iter();
+        let field = keys.find(|field| (field.section, field.key) == (section, key));
+        let text = file.display().to_string();
+        let given = super::super::field::Given::Text(&text);
+        field.unwrap().set(&mut config, given).unwrap();
+        let findings = with_files(&config, Vec::new()).into_iter();
+        let about = findings.filter(|finding| finding.file == file);
+        about.map(|finding| finding.severity).max()
+    }
+
+    fn named() -> Vec<(&'static str, &'static str)> {
+        let paths = fields()
+            .iter()
+            .filter(|field| matches!(field.kind, Kind::Path));
+        let names = paths.map(|field| (field.section, field.key));
+        names.filter(|name| !MADE.contains(name)).collect()
+    }
+
+    #[test]
+    fn every_file_that_a_key_names_is_missed_where_it_is_missing_or_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let (missing, empty) = (dir.path().join("missing"), dir.path().join("empty"));
+        let folder = dir.path().join("folder");
+        fs::write(&empty, "").unwrap();
+        fs::create_dir(&folder).unwrap();
+        assert!(named().len() >= 25, "{:?}", named());
+        // Names are for operators, and a map may be empty.
+        let map = ("names", "file");
+        let of_access = ["roles_file", "jwks_file", "ufm_tokens_file"];
+        for (section, key) in named() {
+            let is_soft =
+                (section, key) == map || of_access.contains(&key) || key.starts_with("tls_");
+            let expected = match is_soft {
+                true => ConfigSeverity::Warning,
+                false => ConfigSeverity::Error,
+            };
+            for unreadable in [&missing, &folder] {
+                let found = severity(section, key, unreadable);
+                assert_eq!(found, Some(expected), "{section}.{key} {unreadable:?}");
+            }
+            let found = severity(section, key, &empty);
+            let is_said = found >= Some(ConfigSeverity::Warning);
+            assert!(
+                is_said || (section, key) == map,
+                "{section}.{key}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_empty_list_of_managers_is_an_error_and_not_all_managers() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rsm.toml");
+        for list in ["", ",", "0x0"] {
+            fs::write(&file, format!("[sm]\nallowed_sm_guids = \"{list}\"\n")).unwrap();
+            assert!(check(&file).unwrap().has_errors(), "{list}");
+        }
+    }
+
+    #[test]
+    fn an_opensm_conf_with_the_name_of_toml_is_one_error_that_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rsm.toml");
+        fs::write(&file, "# site\nrouting_engine updn\nlmc 1\n").unwrap();
+        let report = check(&file).unwrap();
+        assert_eq!(report.kind, FileKind::Toml);
+        assert_eq!(report.findings.len(), 1, "{report}");
+        let said = report.findings[0].to_string();
+        assert!(
+            said.contains(":2:1: error: `routing_engine` is a key of OpenSM"),
+            "{said}"
+        );
+        assert!(said.contains("rsm migrate --config"), "{said}");
+        for toml in ["[lids]\nlmc = 1\n", "lmc = 1\n", ""] {
+            fs::write(&file, toml).unwrap();
+            let said = check(&file).unwrap().to_string();
+            assert!(!said.contains("OpenSM"), "{said}");
+        }
+    }
+
+    #[test]
+    fn toml_keys_without_effect_are_warned_of() {
+        for (text, warned) in [
+            (
+                "[qos]\nhigh_limit = 3\nca_high_limit = 4\n",
+                "high_limit and 1 more keys",
+            ),
+            ("[qos]\nenabled = true\nhigh_limit = 3\n", ""),
+            (
+                "[routing]\nengine = \"minhop\"\n",
+                "minhop without fallback_engines",
+            ),
+            (
+                "[routing]\nengine = \"minhop\"\nfallback_engines = \"updn\"\n",
+                "",
+            ),
+        ] {
+            let loaded = Config::parse(Path::new("rsm.toml"), text).unwrap();
+            let said: Vec<_> = loaded.findings.iter().map(|f| f.found.as_str()).collect();
+            match warned {
+                "" => assert!(said.is_empty(), "{text}: {said:?}"),
+                warned => assert!(
+                    said.len() == 1 && said[0].contains(warned),
+                    "{text}: {said:?}"
+                ),
+            }
+        }
+    }
+}

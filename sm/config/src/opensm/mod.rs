@@ -1,0 +1,425 @@
+//! Reads the `opensm.conf` an operator already has: a key and a value on each line, `#` begins a
+//! comment, `(null)` is "not set". rsm takes the keys with a counterpart; of each other key it
+//! reports why rsm does not need it, or what is lost without it.
+
+mod engine;
+mod keys;
+mod outcome;
+#[cfg(test)]
+mod page;
+#[cfg(test)]
+mod sites;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::path::{Path, PathBuf};
+
+pub(super) use self::engine::LONE_MINHOP;
+pub use self::outcome::{KeyGroup, KeyOutcome};
+pub(super) use self::value::Convert;
+pub use self::value::number;
+
+use self::keys::{Fate, Missing, is_idle, others};
+use self::value::{IsThere, Taken, take};
+use super::field::ConfigKey;
+use super::finding::{ConfigFinding, ConfigSeverity, Findings};
+use super::sa_key_file::OPENS_NOTHING;
+use super::schema::fields;
+use super::suggest::nearest;
+use super::{Config, Enforcement, KeyOrigins};
+
+/// A value that is not set.
+const UNSET: &str = "(null)";
+
+/// The folders of OpenSM's files: its own and Red Hat's.
+const DEFAULT_FOLDERS: [&str; 2] = ["opensm", "rdma"];
+
+/// The name of the file of partitions.
+pub const PARTITIONS: &str = "partitions.conf";
+/// The name of the file of the QoS policy.
+pub const QOS_POLICY: &str = "qos-policy.conf";
+
+/// The origin of a file that no key names.
+pub const DEFAULT_PLACE: &str = "where OpenSM looks for it";
+
+/// A deprecated key of OpenSM: if it is TRUE, `part_enforce` does not count.
+const NO_ENFORCEMENT: &str = "no_partition_enforcement";
+
+/// An `opensm.conf` as read.
+#[derive(Debug)]
+pub struct OpensmConf {
+    /// Of use only if no finding is an error.
+    pub config: Config,
+    pub findings: Vec<ConfigFinding>,
+    /// The outcome of each key, in the order of the file.
+    pub outcomes: Vec<KeyOutcome>,
+    /// The line of each key of rsm that an obeyed key sets.
+    pub origins: KeyOrigins,
+}
+
+/// Reads `text`; the configuration is of use only if no finding is an error.
+pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
+    let read = read(file, text, &Path::exists);
+    (read.config, read.findings)
+}
+
+/// Reads `text`, with the outcome of each key; `is_there` says whether there is a file that OpenSM
+/// names in every configuration.
+pub fn read(file: &Path, text: &str, is_there: &dyn Fn(&Path) -> bool) -> OpensmConf {
+    let mut reader = Reader {
+        text,
+        config: Config::default(),
+        findings: Findings::new(file, text),
+        taken: Findings::new(file, text),
+        outcomes: Vec::new(),
+        origins: KeyOrigins::default(),
+        file,
+        is_there,
+        line: 0,
+        unenforced: None,
+        of_qos: Vec::new(),
+        sa_key_at: None,
+    };
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        reader.line += 1;
+        if let Some(entry) = Entry::of(line, offset) {
+            reader.entry(&entry);
+        }
+        offset += line.len();
+    }
+    reader.finish()
+}
+
+/// The key of a line of an `opensm.conf`, if it is one of OpenSM's with a value after it.
+pub(super) fn key_of(line: &str) -> Option<&str> {
+    let Entry { key, value, .. } = Entry::of(line, 0)?;
+    let is_ours = || {
+        let mut theirs = fields().iter().filter_map(|field| field.opensm);
+        theirs.any(|(theirs, _)| theirs == key)
+    };
+    let is_known = key == NO_ENFORCEMENT || is_ours() || others().contains_key(key);
+    (is_known && !value.is_empty() && !value.starts_with('=')).then_some(key)
+}
+
+/// A key and its value, each with its byte offset in the text.
+struct Entry<'a> {
+    key: &'a str,
+    key_at: usize,
+    value: &'a str,
+    value_at: usize,
+}
+
+impl<'a> Entry<'a> {
+    /// The entry of a line that begins at `offset`; `None` if it is empty or a comment.
+    fn of(line: &'a str, offset: usize) -> Option<Entry<'a>> {
+        let content = line.split('#').next().unwrap_or("");
+        let key_at = offset + content.len() - content.trim_start().len();
+        let content = content.trim();
+        if content.is_empty() {
+            return None;
+        }
+        let (key, value) = content
+            .split_once([' ', '\t'])
+            .map_or((content, ""), |(key, value)| (key, value.trim()));
+        Some(Entry {
+            key,
+            key_at,
+            value,
+            value_at: key_at + content.len() - value.len(),
+        })
+    }
+
+    /// The value, if it is set and may be told.
+    fn told(&self) -> Option<String> {
+        let value = unquoted(self.value);
+        let is_told = value != UNSET && !value.is_empty() && !is_secret(self.key);
+        is_told.then(|| value.to_owned())
+    }
+
+    /// The entry as a finding quotes it, without secret keys: findings are logged.
+    fn shown(&self) -> String {
+        let Entry { key, value, .. } = self;
+        if is_secret(key) {
+            return format!("{key} is set");
+        }
+        format!("{key} is `{value}`")
+    }
+}
+
+fn is_secret(key: &str) -> bool {
+    key.ends_with("_key") || key == "key_mgr_seed"
+}
+
+/// OpenSM takes a value with or without quotes around it.
+fn unquoted(value: &str) -> &str {
+    value
+        .strip_prefix('"')
+        .and_then(|v| v.strip_suffix('"'))
+        .unwrap_or(value)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    config: Config,
+    findings: Findings,
+    /// Notes about obeyed keys, in the order of `outcomes`.
+    taken: Findings,
+    outcomes: Vec<KeyOutcome>,
+    origins: KeyOrigins,
+    file: &'a Path,
+    is_there: IsThere<'a>,
+    /// The line that is read, from 1.
+    line: usize,
+    /// The place that turns enforcement off.
+    unenforced: Option<String>,
+    /// The keys that have an effect only with `qos TRUE`: place in `outcomes`, offset and text.
+    of_qos: Vec<(usize, usize, String)>,
+    /// The byte offset of the SA's key.
+    sa_key_at: Option<usize>,
+}
+
+impl Reader<'_> {
+    fn entry(&mut self, entry: &Entry<'_>) {
+        let counterpart = fields().iter().find_map(|field| {
+            let (theirs, convert) = field.opensm?;
+            (theirs == entry.key).then_some((field, convert))
+        });
+        if let Some((field, convert)) = counterpart {
+            let value = unquoted(entry.value);
+            let taken = take(&mut self.config, field, convert, value, self.is_there);
+            self.taken(entry, (field, convert), taken);
+        } else if entry.key == NO_ENFORCEMENT {
+            self.no_enforcement(entry);
+        } else {
+            self.other(entry);
+        }
+    }
+
+    fn taken(&mut self, entry: &Entry<'_>, (field, convert): (&ConfigKey, Convert), taken: Taken) {
+        let place = self.place();
+        self.origins.set(field.section, field.key, place.clone());
+        if convert == Convert::SaKey {
+            self.sa_key_at = Some(entry.value_at);
+        }
+        if convert == Convert::Engines && !self.config.routing.fallback_engines.is_empty() {
+            self.origins.set("routing", "fallback_engines", place);
+        }
+        if self.needs_qos(field, &taken) {
+            let (at, shown) = (entry.key_at, entry.shown());
+            self.of_qos.push((self.outcomes.len(), at, shown));
+        }
+        match taken {
+            Taken::Set { note: None } => {
+                let value = match is_secret(entry.key) {
+                    true => None,
+                    false => field.value(&mut self.config),
+                };
+                let value = value.map_or(String::new(), |value| format!(" = {value}"));
+                self.obeyed(entry, format!("{}.{}{value}", field.section, field.key));
+            }
+            Taken::Set { note: Some(note) } => self.obeyed(entry, note),
+            Taken::Default => {
+                let effect = format!("{}.{} keeps its default", field.section, field.key);
+                self.obeyed(entry, effect);
+            }
+            Taken::Odd { effect } => {
+                let (at, severity) = (entry.value_at, ConfigSeverity::Warning);
+                self.say(at, severity, entry.shown(), effect.clone());
+                self.obeyed(entry, effect);
+            }
+            Taken::Lost(missing) => self.lost(entry, entry.value_at, missing),
+            Taken::Refused(expected) => {
+                let (at, severity) = (entry.value_at, ConfigSeverity::Error);
+                self.say(at, severity, entry.shown(), expected);
+            }
+        }
+    }
+
+    /// Whether a key that was taken has no effect while quality of service is off. OpenSM writes the
+    /// default name of the policy's file into every configuration.
+    fn needs_qos(&self, field: &ConfigKey, taken: &Taken) -> bool {
+        let is_set = matches!(taken, Taken::Set { .. } | Taken::Odd { .. });
+        let policy = self.config.qos.policy_file.as_deref();
+        let is_left_as_written =
+            field.key == "policy_file" && policy.is_some_and(|file| is_default(file, QOS_POLICY));
+        let theirs = field.opensm.map_or("", |(theirs, _)| theirs);
+        is_set && theirs.starts_with("qos_") && !is_left_as_written
+    }
+
+    fn no_enforcement(&mut self, entry: &Entry<'_>) {
+        let is_off = match unquoted(entry.value).to_ascii_uppercase().as_str() {
+            "TRUE" => true,
+            "FALSE" => false,
+            _ => {
+                let expected = "expected TRUE or FALSE".to_owned();
+                let (at, severity) = (entry.value_at, ConfigSeverity::Error);
+                return self.say(at, severity, entry.shown(), expected);
+            }
+        };
+        self.unenforced = is_off.then(|| self.place());
+        let effect = match is_off {
+            true => "partitions.enforcement = \"off\"",
+            false => "partitions.enforcement stays",
+        };
+        self.obeyed(entry, effect.to_owned());
+    }
+
+    /// A key that no key of rsm takes.
+    fn other(&mut self, entry: &Entry<'_>) {
+        match others().get(entry.key) {
+            None => self.unknown(entry, &suggestion(entry.key)),
+            Some(Fate::Invented(meant)) => {
+                self.unknown(entry, &format!("what is meant is {meant}"));
+            }
+            Some(Fate::NotAvailable(_, idle)) if is_idle(unquoted(entry.value), idle) => {
+                self.not_needed(entry, "this value asks for nothing that rsm does not do");
+            }
+            Some(Fate::NotAvailable(missing, _)) => self.lost(entry, entry.key_at, *missing),
+            Some(Fate::Tunes(missing)) => {
+                let why = format!(
+                    "it tunes a function that rsm does not have: {}",
+                    missing.lost
+                );
+                self.not_needed(entry, &why);
+            }
+            Some(Fate::NotNeeded(why)) => self.not_needed(entry, why),
+        }
+    }
+
+    /// Takes the files that OpenSM reads where its configuration names none. A file of another name
+    /// must be there; one of these need not, because OpenSM writes its name into every
+    /// configuration.
+    fn default_files(&mut self) {
+        let (partitions, qos) = (&mut self.config.partitions, &mut self.config.qos);
+        if let Some(file) = &partitions.file {
+            partitions.file_may_be_missing = is_default(file, PARTITIONS);
+        } else if let Some(file) = default_file(PARTITIONS, self.is_there) {
+            partitions.file = Some(file);
+            self.origins
+                .set("partitions", "file", DEFAULT_PLACE.to_owned());
+        }
+        if let Some(file) = &qos.policy_file {
+            qos.policy_may_be_missing = is_default(file, QOS_POLICY);
+        } else if let Some(file) = default_file(QOS_POLICY, self.is_there).filter(|_| qos.enabled) {
+            qos.policy_file = Some(file);
+            self.origins
+                .set("qos", "policy_file", DEFAULT_PLACE.to_owned());
+        }
+    }
+
+    /// Warns of keys that ask for what `qos TRUE` alone turns on, with every manager.
+    fn without_qos(&mut self) {
+        for (outcome, at, shown) in std::mem::take(&mut self.of_qos) {
+            let group = KeyGroup::NotNeeded;
+            let expected = format!(
+                "{group}: without `qos TRUE` no table is set, as with OpenSM: set that, or delete the key"
+            );
+            self.say(at, ConfigSeverity::Warning, shown, expected);
+            if let Some(outcome) = self.outcomes.get_mut(outcome) {
+                (outcome.group, outcome.taken) = (group, None);
+            }
+        }
+    }
+
+    fn obeyed(&mut self, entry: &Entry<'_>, effect: String) {
+        let severity = ConfigSeverity::Note;
+        let text = format!("{}: {effect}", KeyGroup::Obeyed);
+        self.taken
+            .at(self.text, entry.key_at, severity, entry.shown(), text);
+        self.record(entry, KeyGroup::Obeyed);
+    }
+
+    fn not_needed(&mut self, entry: &Entry<'_>, why: &str) {
+        let expected = format!("{}: {why}", KeyGroup::NotNeeded);
+        self.say(entry.key_at, ConfigSeverity::Note, entry.shown(), expected);
+        self.record(entry, KeyGroup::NotNeeded);
+    }
+
+    fn lost(&mut self, entry: &Entry<'_>, at: usize, Missing { lost, instead }: Missing) {
+        let expected = format!("{}: {lost}; {instead}", KeyGroup::NotAvailable);
+        self.say(at, ConfigSeverity::Warning, entry.shown(), expected);
+        self.record(entry, KeyGroup::NotAvailable);
+    }
+
+    fn unknown(&mut self, entry: &Entry<'_>, hint: &str) {
+        let found = format!("unknown key `{}`", entry.key);
+        let expected = format!("no manager has it, and it does nothing: {hint}");
+        self.say(entry.key_at, ConfigSeverity::Warning, found, expected);
+        self.record(entry, KeyGroup::Unknown);
+    }
+
+    /// The file and line that is read.
+    fn place(&self) -> String {
+        format!("{}:{}", self.file.display(), self.line)
+    }
+
+    fn record(&mut self, entry: &Entry<'_>, group: KeyGroup) {
+        self.outcomes.push(KeyOutcome {
+            key: entry.key.to_owned(),
+            line: self.line,
+            value: entry.told(),
+            group,
+            taken: None,
+        });
+    }
+
+    fn say(&mut self, at: usize, severity: ConfigSeverity, found: String, expected: String) {
+        self.findings.at(self.text, at, severity, found, expected);
+    }
+
+    fn finish(mut self) -> OpensmConf {
+        if let Some(place) = self.unenforced.take() {
+            self.config.partitions.enforcement = Enforcement::Off;
+            self.origins.set("partitions", "enforcement", place);
+        }
+        self.default_files();
+        if let (Some(found), Some(at)) = (self.config.sm.known_sa_key(), self.sa_key_at) {
+            // The key of the managers may come after it.
+            self.config.sm.sa_key = None;
+            let expected = OPENS_NOTHING.to_owned();
+            self.say(at, ConfigSeverity::Warning, found.to_owned(), expected);
+        }
+        let obeyed = self.outcomes.iter_mut();
+        let obeyed = obeyed.filter(|outcome| outcome.group == KeyGroup::Obeyed);
+        for (outcome, note) in obeyed.zip(std::mem::take(&mut self.taken).finish()) {
+            outcome.taken = Some(note);
+        }
+        if !self.config.qos.enabled {
+            self.without_qos();
+        }
+        OpensmConf {
+            config: self.config,
+            findings: self.findings.finish(),
+            outcomes: self.outcomes,
+            origins: self.origins,
+        }
+    }
+}
+
+/// Whether `file` has the name that OpenSM writes into every configuration: its folder follows the
+/// prefix that OpenSM was built with.
+pub fn is_default(file: &Path, name: &str) -> bool {
+    let mut folders = DEFAULT_FOLDERS.iter();
+    folders.any(|folder| file.ends_with(Path::new(folder).join(name)))
+}
+
+/// The first of OpenSM's default files of that name that is there.
+fn default_file(name: &str, is_there: IsThere<'_>) -> Option<PathBuf> {
+    let folders = DEFAULT_FOLDERS.iter();
+    let mut defaults = folders.map(|folder| Path::new("/etc").join(folder).join(name));
+    defaults.find(|default| is_there(default))
+}
+
+/// The known key that is most like `key`.
+fn suggestion(key: &str) -> String {
+    let ours = fields().iter().filter_map(|field| Some(field.opensm?.0));
+    let known = others().iter();
+    let known = known.filter(|(_, fate)| !matches!(fate, Fate::Invented(_)));
+    let names = ours.chain(known.map(|(name, _)| *name));
+    match nearest(key, names.chain([NO_ENFORCEMENT])) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => "no known key is like it".to_owned(),
+    }
+}

@@ -1,0 +1,514 @@
+//! Changes of the overlay, each carried out as a whole or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::PKey;
+
+use super::{
+    MAX_MEMBERSHIPS, MAX_NAME_BYTES, Member, Overlay, OverlayPartition, PartitionSettings,
+};
+use crate::{Membership, PartitionLoss, PartitionOrigin, Partitions};
+
+/// The P_Key of the default partition, without the membership bit.
+const DEFAULT: u16 = PKey::DEFAULT_LIMITED.0;
+
+/// A change of one partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Its P_Key without the membership bit, 0x0001 to 0x7fff; 0x7fff for
+    /// [`Action::LimitDefault`].
+    pub p_key: u16,
+    /// The change.
+    pub action: Action,
+    /// The identity that asks for it.
+    pub by: String,
+    /// Now, in milliseconds since the Unix epoch.
+    pub at_unix_ms: u64,
+    /// The P_Keys that this identity may change. A claim to index 0 ends the claim of another
+    /// partition to the same port, if that one is among them.
+    pub may_change: Vec<RangeInclusive<u16>>,
+    /// Whether ports may lose partners by it.
+    pub when_cut_off: WhenCutOff,
+}
+
+/// The treatment of a request by which ports can no longer talk with others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhenCutOff {
+    /// It is refused: the caller is to see which ports before.
+    Refuse,
+    /// It is carried out: the caller has seen them, or has no way to answer.
+    Accept,
+}
+
+/// The kinds of changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Make a partition, with members.
+    Create {
+        /// Its settings.
+        settings: PartitionSettings,
+        /// Its members.
+        members: BTreeMap<Guid, Member>,
+        /// The treatment of a partition that is there already.
+        existing: Existing,
+    },
+    /// Add members, or change the membership of those that are there.
+    Add(BTreeMap<Guid, Member>),
+    /// Have these members and no others.
+    Replace(BTreeMap<Guid, Member>, WhenEmpty),
+    /// Remove members; those that are none are left out.
+    Remove(BTreeSet<Guid>, WhenEmpty),
+    /// Give it other settings.
+    Configure(PartitionSettings),
+    /// Remove the partition with all members.
+    Delete,
+    /// Make all ports limited members of the default partition, or leave them as the file says.
+    LimitDefault(bool),
+}
+
+/// The treatment of a request for a partition that is there already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Existing {
+    /// It is refused.
+    Refuse,
+    /// It adds members if the settings are the same, else it is refused.
+    Same,
+    /// It adds members; the settings stay.
+    Extend,
+}
+
+/// The treatment of a partition whose last member leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhenEmpty {
+    /// It stays.
+    Keep,
+    /// It goes with its last member.
+    Delete,
+}
+
+/// Why the overlay stays as it is.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// No partition has the P_Key.
+    #[error("no partition has the P_Key {}: `rsmctl partitions` lists those there are", PKey(*.p_key))]
+    NotThere {
+        /// The P_Key.
+        p_key: u16,
+    },
+    /// The partition is there.
+    #[error("the partition {} is there already, with the name `{name}`{}", PKey(*.p_key), others(.differing))]
+    Exists {
+        /// The P_Key.
+        p_key: u16,
+        /// Its name.
+        name: String,
+        /// The settings that differ from those of the request; empty if any creation is refused.
+        differing: Vec<&'static str>,
+    },
+    /// The file defines the partition.
+    #[error(
+        "the partition {} (`{name}`) is defined in {file}: change it there, and send SIGHUP", PKey(*.p_key)
+    )]
+    InFile {
+        /// The P_Key.
+        p_key: u16,
+        /// Its name.
+        name: String,
+        /// The file.
+        file: String,
+    },
+    /// The default partition can be neither made, deleted nor configured.
+    #[error(
+        "0x7fff is the default partition, which is always there: ports can be added to it and removed, and \
+         `rsmctl partition default` sets the membership of all others"
+    )]
+    Default,
+    /// Another partition has the name.
+    #[error("the name `{name}` belongs to the partition {}: give another one", PKey(*.p_key))]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The P_Key of the partition that has it.
+        p_key: u16,
+    },
+    /// The name is empty, too long or has control characters.
+    #[error("the name `{}` cannot be used: expected 1 to {MAX_NAME_BYTES} bytes without control characters", .name.escape_debug())]
+    Name {
+        /// The name, cut.
+        name: String,
+    },
+    /// A GUID that no port has.
+    #[error("{guid} is no port GUID: expected 1 to 16 hexadecimal digits that are not all 0 or f")]
+    Guid {
+        /// The GUID.
+        guid: Guid,
+    },
+    /// Ports cannot hold both keys.
+    #[error(
+        "{guid}: a port can be a full and a limited member at once only with `allow_both = true` in section [partitions] of \
+         the configuration"
+    )]
+    BothNotAllowed {
+        /// The port.
+        guid: Guid,
+    },
+    /// Another partition has index 0, which the caller may not change.
+    #[error(
+        "{guid}: index 0 of its P_Key table belongs to the partition {}, which you may not change: ask without index 0",
+        PKey(*.p_key)
+    )]
+    Index0 {
+        /// The port.
+        guid: Guid,
+        /// The P_Key of that partition.
+        p_key: u16,
+    },
+    /// There are too many members.
+    #[error(
+        "there would be {wanted} memberships in all partitions together, and at most {MAX_MEMBERSHIPS} are kept: remove members \
+         first"
+    )]
+    TooMany {
+        /// The number with the change.
+        wanted: usize,
+    },
+    /// The P_Key table of a port is full.
+    #[error(
+        "{guid} ({place}) would be in {wanted} partitions, and its P_Key table holds {capacity} keys: remove it from another \
+         partition first"
+    )]
+    TableFull {
+        /// The port.
+        guid: Guid,
+        /// Its node and number.
+        place: String,
+        /// The keys that it would need.
+        wanted: usize,
+        /// The keys that it can hold.
+        capacity: usize,
+    },
+    /// Ports would be cut off, which the caller has not accepted.
+    #[error(
+        "partition {}: {loss}; they lose their connections there. Nothing is changed: ask again with `accept_cut_off`, \
+         `--yes` of rsmctl, to do it all the same", PKey(*.p_key)
+    )]
+    CutOff {
+        /// The P_Key.
+        p_key: u16,
+        /// The ports.
+        loss: PartitionLoss,
+    },
+    /// The plan was refused; changes that came together share the refusal.
+    #[error("the plan with this change was refused: {reason}")]
+    Plan {
+        /// Why.
+        reason: String,
+    },
+    /// The change was not tried to its end.
+    #[error("{reason}")]
+    Dropped {
+        /// Why.
+        reason: String,
+    },
+}
+
+fn others(settings: &[&str]) -> String {
+    match settings {
+        [] => String::new(),
+        some => format!(" and another {}", some.join(", ")),
+    }
+}
+
+impl Overlay {
+    /// The overlay after a change, beside the partitions `file`.
+    ///
+    /// # Errors
+    /// The change cannot be made; the first thing that is wrong is named.
+    pub fn apply(&self, change: &Change, file: &Partitions) -> Result<Overlay, ChangeError> {
+        let mut next = self.clone();
+        let p_key = PKey(change.p_key).base();
+        match &change.action {
+            Action::LimitDefault(limits) => {
+                next.limits_default = *limits;
+                return Ok(next);
+            }
+            _ if p_key == DEFAULT => {}
+            _ => not_in_file(p_key, file)?,
+        }
+        match &change.action {
+            Action::Create {
+                settings,
+                members,
+                existing,
+            } => next.create(change, settings, members, *existing, file)?,
+            Action::Add(members) => next.add(change, members, file)?,
+            Action::Replace(members, when_empty) => {
+                let before = match next.partitions.get(&p_key) {
+                    Some(one) => one.members.keys(),
+                    None if p_key == DEFAULT => Default::default(),
+                    None => return Err(ChangeError::NotThere { p_key }),
+                };
+                let gone = before.filter(|guid| !members.contains_key(guid));
+                let gone: BTreeSet<Guid> = gone.copied().collect();
+                // Added first: a partition that has members throughout stays.
+                next.add(change, members, file)?;
+                next.remove(p_key, &gone, *when_empty)?;
+            }
+            Action::Remove(guids, when_empty) => next.remove(p_key, guids, *when_empty)?,
+            Action::Configure(settings) => {
+                not_default(p_key)?;
+                next.known(p_key)?;
+                next.check_name(p_key, &settings.name, file)?;
+                if let Some(one) = next.partitions.get_mut(&p_key) {
+                    Arc::make_mut(one).settings = settings.clone();
+                }
+            }
+            Action::Delete => {
+                not_default(p_key)?;
+                let gone = next.known(p_key)?.members.len();
+                next.memberships -= gone;
+                next.partitions.remove(&p_key);
+            }
+            Action::LimitDefault(_) => {}
+        }
+        if next.memberships > MAX_MEMBERSHIPS && next.memberships > self.memberships {
+            let wanted = next.memberships;
+            return Err(ChangeError::TooMany { wanted });
+        }
+        Ok(next)
+    }
+
+    /// How many memberships of a partition differ between the two.
+    pub fn differing(&self, other: &Overlay, p_key: u16) -> usize {
+        let none = BTreeMap::new();
+        let of = |overlay: &Overlay| overlay.find(p_key).cloned();
+        let (one, two) = (of(self), of(other));
+        let one = one.as_ref().map_or(&none, |one| &one.members);
+        let two = two.as_ref().map_or(&none, |two| &two.members);
+        let changed = one
+            .iter()
+            .filter(|&(guid, member)| two.get(guid) != Some(member));
+        let added = two.keys().filter(|guid| !one.contains_key(guid));
+        changed.count() + added.count()
+    }
+
+    fn known(&self, p_key: u16) -> Result<&OverlayPartition, ChangeError> {
+        let found = self.partitions.get(&p_key).map(|one| &**one);
+        found.ok_or(ChangeError::NotThere { p_key })
+    }
+
+    fn create(
+        &mut self,
+        change: &Change,
+        settings: &PartitionSettings,
+        members: &BTreeMap<Guid, Member>,
+        existing: Existing,
+        file: &Partitions,
+    ) -> Result<(), ChangeError> {
+        let p_key = PKey(change.p_key).base();
+        if p_key == DEFAULT && existing == Existing::Extend {
+            return self.add(change, members, file);
+        }
+        not_default(p_key)?;
+        if let Some(known) = self.partitions.get(&p_key) {
+            let differing = match existing {
+                Existing::Extend => Vec::new(),
+                Existing::Refuse | Existing::Same => known.settings.differing(settings),
+            };
+            if existing == Existing::Refuse || !differing.is_empty() {
+                let name = known.settings.name.clone();
+                return Err(ChangeError::Exists {
+                    p_key,
+                    name,
+                    differing,
+                });
+            }
+        } else {
+            self.check_name(p_key, &settings.name, file)?;
+            self.insert(change, settings.clone());
+        }
+        self.add(change, members, file)
+    }
+
+    fn insert(&mut self, change: &Change, settings: PartitionSettings) {
+        let partition = OverlayPartition {
+            settings,
+            by: change.by.clone(),
+            since_unix_ms: change.at_unix_ms,
+            members: BTreeMap::new(),
+        };
+        self.partitions
+            .insert(PKey(change.p_key).base(), Arc::new(partition));
+    }
+
+    fn check_name(&self, p_key: u16, name: &str, file: &Partitions) -> Result<(), ChangeError> {
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
+            let name = name.chars().take(MAX_NAME_BYTES).collect();
+            return Err(ChangeError::Name { name });
+        }
+        let ours = self.partitions.iter();
+        let ours = ours.map(|(&key, one)| (key, one.settings.name.as_str()));
+        let theirs = file.list.iter();
+        let theirs = theirs.map(|one| (one.p_key.base(), one.name.as_str()));
+        let taken = ours
+            .chain(theirs)
+            .find(|&(key, of)| key != p_key && of == name);
+        match taken {
+            None => Ok(()),
+            Some((p_key, name)) => Err(ChangeError::NameTaken {
+                name: name.to_owned(),
+                p_key,
+            }),
+        }
+    }
+
+    fn add(
+        &mut self,
+        change: &Change,
+        members: &BTreeMap<Guid, Member>,
+        file: &Partitions,
+    ) -> Result<(), ChangeError> {
+        let p_key = PKey(change.p_key).base();
+        for (&guid, member) in members {
+            if matches!(guid.0, 0 | u64::MAX) {
+                return Err(ChangeError::Guid { guid });
+            }
+            if member.membership == Membership::Both && !file.allow_both {
+                return Err(ChangeError::BothNotAllowed { guid });
+            }
+        }
+        if p_key == DEFAULT && !self.partitions.contains_key(&p_key) && !members.is_empty() {
+            self.insert(change, PartitionSettings::plain(p_key));
+        }
+        if p_key != DEFAULT {
+            self.known(p_key)?;
+        }
+        self.take_index0(change, members)?;
+        if let Some(one) = self.partitions.get_mut(&p_key) {
+            let before = one.members.len();
+            let is_same = members
+                .iter()
+                .all(|(guid, member)| one.members.get(guid) == Some(member));
+            if !is_same {
+                Arc::make_mut(one).members.extend(members);
+            }
+            self.memberships += one.members.len() - before;
+        }
+        Ok(())
+    }
+
+    /// Ends the claims of other partitions to index 0 of the tables of these members that claim it.
+    fn take_index0(
+        &mut self,
+        change: &Change,
+        members: &BTreeMap<Guid, Member>,
+    ) -> Result<(), ChangeError> {
+        let p_key = PKey(change.p_key).base();
+        let claims = members.iter().filter(|(_, member)| member.index0);
+        let claims: BTreeSet<Guid> = claims.map(|(&guid, _)| guid).collect();
+        for (&other, one) in &mut self.partitions {
+            if other == p_key {
+                continue;
+            }
+            let lost = one.claims_among(&claims);
+            let Some(&guid) = lost.first() else {
+                continue;
+            };
+            if !change.may_change.iter().any(|range| range.contains(&other)) {
+                return Err(ChangeError::Index0 { guid, p_key: other });
+            }
+            let one = Arc::make_mut(one);
+            for guid in lost {
+                if let Some(member) = one.members.get_mut(&guid) {
+                    member.index0 = false;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(
+        &mut self,
+        p_key: u16,
+        guids: &BTreeSet<Guid>,
+        when_empty: WhenEmpty,
+    ) -> Result<(), ChangeError> {
+        let Some(one) = self.partitions.get_mut(&p_key) else {
+            return match p_key {
+                DEFAULT => Ok(()),
+                _ => Err(ChangeError::NotThere { p_key }),
+            };
+        };
+        let gone = guids.iter().filter(|guid| one.members.contains_key(guid));
+        let gone = gone.count();
+        if gone > 0 {
+            Arc::make_mut(one)
+                .members
+                .retain(|guid, _| !guids.contains(guid));
+            self.memberships -= gone;
+        }
+        let is_over = one.members.is_empty()
+            && (p_key == DEFAULT || gone > 0 && when_empty == WhenEmpty::Delete);
+        if is_over {
+            self.partitions.remove(&p_key);
+        }
+        Ok(())
+    }
+}
+
+impl OverlayPartition {
+    /// The members with index 0 among `guids`, looked up from the shorter side.
+    fn claims_among(&self, guids: &BTreeSet<Guid>) -> Vec<Guid> {
+        let claims = |guid: &Guid| self.members.get(guid).is_some_and(|member| member.index0);
+        if guids.len() <= self.members.len() {
+            return guids.iter().copied().filter(claims).collect();
+        }
+        let claiming = self.members.iter().filter(|(_, member)| member.index0);
+        let guids = claiming
+            .map(|(&guid, _)| guid)
+            .filter(|guid| guids.contains(guid));
+        guids.collect()
+    }
+}
+
+impl PartitionSettings {
+    /// The names of the settings that differ.
+    fn differing(&self, other: &PartitionSettings) -> Vec<&'static str> {
+        let settings = [
+            ("name", self.name != other.name),
+            ("setting of ipoib", self.ipoib != other.ipoib),
+            ("service level", self.sl != other.sl),
+            ("MTU", self.mtu != other.mtu),
+            ("rate", self.rate != other.rate),
+        ];
+        let differing = settings.into_iter().filter(|&(_, differs)| differs);
+        differing.map(|(name, _)| name).collect()
+    }
+}
+
+fn not_default(p_key: u16) -> Result<(), ChangeError> {
+    match p_key {
+        DEFAULT => Err(ChangeError::Default),
+        _ => Ok(()),
+    }
+}
+
+fn not_in_file(p_key: u16, file: &Partitions) -> Result<(), ChangeError> {
+    let found = file.find(PKey(p_key));
+    let Some(found) = found.filter(|found| found.origin != PartitionOrigin::BuiltIn) else {
+        return Ok(());
+    };
+    let path = file.file.as_ref();
+    let path = path.map_or_else(
+        || "the configuration".to_owned(),
+        |path| path.display().to_string(),
+    );
+    Err(ChangeError::InFile {
+        p_key,
+        name: found.name.clone(),
+        file: path,
+    })
+}

@@ -1,0 +1,422 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::{Mtu, PKey};
+
+use super::*;
+use crate::{PartitionMembers, PartitionOrigin, Partitions, parse_partitions};
+
+fn file(text: &str) -> Arc<Partitions> {
+    let (partitions, findings) = parse_partitions(Path::new("partitions.conf"), text, false);
+    assert_eq!(findings, []);
+    Arc::new(partitions)
+}
+
+fn none() -> Arc<Partitions> {
+    Arc::default()
+}
+
+fn change(p_key: u16, action: Action) -> Change {
+    Change {
+        p_key,
+        action,
+        by: "alice".to_owned(),
+        at_unix_ms: 7,
+        may_change: vec![0..=0x7fff],
+        when_cut_off: WhenCutOff::Accept,
+    }
+}
+
+fn member(membership: Membership, index0: bool) -> Member {
+    Member { membership, index0 }
+}
+
+fn members(guids: &[u64]) -> BTreeMap<Guid, Member> {
+    let full = member(Membership::Full, false);
+    guids.iter().map(|&guid| (Guid(guid), full)).collect()
+}
+
+fn create(p_key: u16, guids: &[u64], existing: Existing) -> Change {
+    let action = Action::Create {
+        settings: PartitionSettings::plain(p_key),
+        members: members(guids),
+        existing,
+    };
+    change(p_key, action)
+}
+
+fn with(changes: &[Change], file: &Partitions) -> Overlay {
+    let start = Overlay::default();
+    changes.iter().fold(start, |overlay, change| {
+        overlay
+            .apply(change, file)
+            .unwrap_or_else(|error| panic!("{error}"))
+    })
+}
+
+fn held(overlay: &Overlay, p_key: u16) -> Vec<u64> {
+    let found = overlay.find(p_key).expect("it is there");
+    found.members.keys().map(|guid| guid.0).collect()
+}
+
+#[test]
+fn creation_is_repeatable_and_refused_with_other_settings() {
+    let first = create(0x10, &[1, 2], Existing::Same);
+    let overlay = with(std::slice::from_ref(&first), &none());
+    assert_eq!(overlay.apply(&first, &none()).as_ref(), Ok(&overlay));
+    let more = overlay.apply(&create(0x10, &[3], Existing::Same), &none());
+    assert_eq!(held(&more.expect("same settings"), 0x10), [1, 2, 3]);
+    let other = change(
+        0x10,
+        Action::Create {
+            settings: PartitionSettings {
+                ipoib: true,
+                mtu: Mtu::Bytes4096,
+                ..PartitionSettings::plain(0x10)
+            },
+            members: members(&[9]),
+            existing: Existing::Same,
+        },
+    );
+    let error = overlay.apply(&other, &none()).expect_err("other settings");
+    let text = "the partition 0x0010 is there already, with the name `0x0010` and another setting of ipoib, MTU";
+    assert_eq!(error.to_string(), text);
+    let refused = overlay.apply(&create(0x10, &[], Existing::Refuse), &none());
+    assert!(matches!(refused, Err(ChangeError::Exists { .. })));
+}
+
+#[test]
+fn names_are_checked_and_belong_to_one_partition() {
+    let named = |p_key: u16, name: &str| {
+        let settings = PartitionSettings {
+            name: name.to_owned(),
+            ..PartitionSettings::plain(p_key)
+        };
+        let action = Action::Create {
+            settings,
+            members: BTreeMap::new(),
+            existing: Existing::Same,
+        };
+        change(p_key, action)
+    };
+    let file = file("Default=0x7fff : ALL=full ;\nBlue=0x20 : 0x5=full ;");
+    let overlay = with(&[named(0x10, "red")], &file);
+    let taken = |name: &str, p_key| ChangeError::NameTaken {
+        name: name.to_owned(),
+        p_key,
+    };
+    assert_eq!(
+        overlay.apply(&named(0x11, "red"), &file),
+        Err(taken("red", 0x10))
+    );
+    assert_eq!(
+        overlay.apply(&named(0x11, "Blue"), &file),
+        Err(taken("Blue", 0x20))
+    );
+    let long = "x".repeat(MAX_NAME_BYTES + 1);
+    for wrong in ["", "a\nb", &long] {
+        let refused = overlay.apply(&named(0x11, wrong), &file);
+        assert!(
+            matches!(refused, Err(ChangeError::Name { .. })),
+            "{wrong:?}"
+        );
+    }
+    let renamed = change(
+        0x10,
+        Action::Configure(PartitionSettings {
+            name: "green".to_owned(),
+            ..PartitionSettings::plain(0x10)
+        }),
+    );
+    let overlay = overlay.apply(&renamed, &file).expect("it is free");
+    assert_eq!(
+        overlay.find(0x10).expect("it is there").settings.name,
+        "green"
+    );
+}
+
+#[test]
+fn partitions_of_the_file_and_unknown_ones_are_not_changed() {
+    let file = file("Default=0x7fff : ALL=full ;\nBlue=0x20 : 0x5=full ;");
+    let overlay = Overlay::default();
+    let add = |p_key| change(p_key, Action::Add(members(&[1])));
+    let error = overlay
+        .apply(&add(0x20), &file)
+        .expect_err("it is in the file");
+    assert!(
+        error
+            .to_string()
+            .contains("`Blue`) is defined in partitions.conf"),
+        "{error}"
+    );
+    for action in [
+        Action::Delete,
+        Action::Remove(BTreeSet::new(), WhenEmpty::Keep),
+    ] {
+        let error = overlay.apply(&change(0x8020, action), &file);
+        assert!(matches!(error, Err(ChangeError::InFile { .. })));
+    }
+    let unknown = Err(ChangeError::NotThere { p_key: 0x21 });
+    assert_eq!(overlay.apply(&add(0x21), &file), unknown);
+    assert_eq!(overlay.apply(&change(0x21, Action::Delete), &file), unknown);
+}
+
+#[test]
+fn a_wrong_member_changes_nothing() {
+    let overlay = with(&[create(0x10, &[1], Existing::Same)], &none());
+    for guid in [0, u64::MAX] {
+        let refused = overlay.apply(&change(0x10, Action::Add(members(&[2, guid]))), &none());
+        assert_eq!(refused, Err(ChangeError::Guid { guid: Guid(guid) }));
+    }
+    let both = BTreeMap::from([(Guid(2), member(Membership::Both, false))]);
+    let add = change(0x10, Action::Add(both));
+    let refused = overlay.apply(&add, &none());
+    assert_eq!(refused, Err(ChangeError::BothNotAllowed { guid: Guid(2) }));
+    let allowing = Partitions {
+        allow_both: true,
+        ..Partitions::default()
+    };
+    assert!(overlay.apply(&add, &allowing).is_ok());
+}
+
+#[test]
+fn too_many_memberships_are_refused_and_fewer_never() {
+    let many: Vec<u64> = (1..=MAX_MEMBERSHIPS as u64).collect();
+    let full = with(&[create(0x10, &many, Existing::Same)], &none());
+    assert_eq!(full.memberships(), MAX_MEMBERSHIPS);
+    let wanted = MAX_MEMBERSHIPS + 1;
+    let refused = full.apply(&create(0x11, &[1], Existing::Same), &none());
+    assert_eq!(refused, Err(ChangeError::TooMany { wanted }));
+    let gone = change(0x10, Action::Delete);
+    assert_eq!(
+        full.apply(&gone, &none()).expect("it goes").memberships(),
+        0
+    );
+}
+
+#[test]
+fn index_0_belongs_to_one_partition_and_is_not_taken_from_others_of_other_tenants() {
+    let first = |p_key, index0| {
+        change(
+            p_key,
+            Action::Add(BTreeMap::from([(
+                Guid(1),
+                member(Membership::Full, index0),
+            )])),
+        )
+    };
+    let overlay = with(
+        &[
+            create(0x10, &[], Existing::Same),
+            create(0x11, &[], Existing::Same),
+            first(0x10, true),
+        ],
+        &none(),
+    );
+    let index0 = |overlay: &Overlay, p_key| {
+        let found = overlay.find(p_key).expect("it is there");
+        found.members[&Guid(1)].index0
+    };
+    let tenant = Change {
+        may_change: vec![0x11..=0x1f],
+        ..first(0x11, true)
+    };
+    let theirs = ChangeError::Index0 {
+        guid: Guid(1),
+        p_key: 0x10,
+    };
+    assert_eq!(overlay.apply(&tenant, &none()), Err(theirs));
+    let moved = overlay
+        .apply(&first(0x11, true), &none())
+        .expect("all is his");
+    assert!(index0(&moved, 0x11) && !index0(&moved, 0x10));
+    // Restored from a store where both claim it, one keeps it.
+    let both = [0x10, 0x11].map(|p_key| {
+        let mut one = OverlayPartition::clone(moved.find(p_key).expect("it is there"));
+        one.members.insert(Guid(1), member(Membership::Full, true));
+        (p_key, one)
+    });
+    let restored = Overlay::restore(BTreeMap::from(both), false);
+    assert!(index0(&restored, 0x10) && !index0(&restored, 0x11));
+}
+
+#[test]
+fn empty_partitions_stay_or_go_as_asked() {
+    let overlay = with(&[create(0x10, &[1, 2], Existing::Same)], &none());
+    let remove = |guids: &[u64], when| {
+        let guids = guids.iter().copied().map(Guid).collect();
+        change(0x10, Action::Remove(guids, when))
+    };
+    let after = |change| overlay.apply(&change, &none()).expect("it can be made");
+    let kept = after(remove(&[1, 2, 3], WhenEmpty::Keep));
+    assert_eq!(held(&kept, 0x10), [0; 0]);
+    assert!(after(remove(&[1, 2], WhenEmpty::Delete)).is_empty());
+    assert_eq!(held(&after(remove(&[1, 9], WhenEmpty::Delete)), 0x10), [2]);
+    // One that was made without members does not go for a port that is none.
+    let again = kept.apply(&remove(&[5], WhenEmpty::Delete), &none());
+    assert_eq!(again.as_ref(), Ok(&kept));
+    let set = change(0x10, Action::Replace(members(&[2, 4]), WhenEmpty::Delete));
+    let set = after(set);
+    assert_eq!(held(&set, 0x10), [2, 4]);
+    assert_eq!(set.differing(&overlay, 0x10), 2);
+}
+
+#[test]
+fn default_partition_is_neither_made_nor_deleted_but_has_members_and_can_be_limited() {
+    for action in [
+        Action::Delete,
+        Action::Configure(PartitionSettings::plain(0x7fff)),
+        create(0x7fff, &[], Existing::Same).action,
+    ] {
+        let refused = Overlay::default().apply(&change(0xffff, action), &none());
+        assert_eq!(refused, Err(ChangeError::Default));
+    }
+    let file = file("Default=0x7fff : ALL=full, 0x5=full ;");
+    let overlay = with(
+        &[
+            change(0x7fff, Action::LimitDefault(true)),
+            change(0x7fff, Action::Add(members(&[1]))),
+        ],
+        &file,
+    );
+    let laid = overlay.over(&file);
+    assert_eq!(laid.findings, []);
+    assert_eq!(laid.partitions.list, file.list);
+    let rule = |members| {
+        let mut rules = laid.partitions.rules.iter().rev();
+        rules
+            .find(|rule| rule.members == members)
+            .map(|rule| rule.membership)
+    };
+    assert_eq!(rule(PartitionMembers::All), Some(Membership::Limited));
+    for full in [
+        PartitionMembers::Own,
+        PartitionMembers::Switches,
+        PartitionMembers::Port(Guid(5)),
+        PartitionMembers::Port(Guid(1)),
+    ] {
+        assert_eq!(rule(full), Some(Membership::Full), "{full:?}");
+    }
+    // A set of members of it needs none there before.
+    let set = change(0x7fff, Action::Replace(members(&[4]), WhenEmpty::Keep));
+    assert_eq!(held(&with(&[set], &file), 0x7fff), [4]);
+    let guids = BTreeSet::from([Guid(1)]);
+    let back = overlay.apply(
+        &change(0x7fff, Action::Remove(guids, WhenEmpty::Keep)),
+        &file,
+    );
+    let back =
+        back.and_then(|back| back.apply(&change(0x7fff, Action::LimitDefault(false)), &file));
+    assert!(back.expect("both can be undone").is_empty());
+}
+
+#[test]
+fn overlay_adds_partitions_with_groups_beside_those_of_the_file() {
+    let file = file("Default=0x7fff : ALL=full ;\nBlue=0x20 : 0x5=full ;");
+    let ip = change(
+        0x10,
+        Action::Create {
+            settings: PartitionSettings {
+                ipoib: true,
+                sl: 3,
+                ..PartitionSettings::plain(0x10)
+            },
+            members: members(&[1]),
+            existing: Existing::Same,
+        },
+    );
+    let overlay = with(&[ip], &file);
+    let laid = overlay.over(&file);
+    let list = &laid.partitions.list;
+    let keys: Vec<u16> = list.iter().map(|one| one.p_key.0).collect();
+    assert_eq!(keys, [0x10, 0x20, 0x7fff]);
+    let origins: Vec<PartitionOrigin> = list.iter().map(|one| one.origin).collect();
+    let [api, from_file] = [PartitionOrigin::Api, PartitionOrigin::File];
+    assert_eq!(origins, [api, from_file, from_file]);
+    let group = list[0].groups.first().expect("its broadcast group");
+    assert_eq!(group.mgid.to_string(), "ff12:401b:8010::ffff:ffff");
+    assert_eq!((group.sl, group.q_key), (3, 0x0b1b));
+    // Without changes the file's partitions are those of before, as the same value.
+    assert!(Arc::ptr_eq(
+        &Overlay::default().over(&file).partitions,
+        &file
+    ));
+}
+
+#[test]
+fn file_that_defines_a_p_key_of_the_overlay_counts_alone() {
+    let overlay = with(
+        &[
+            create(0x10, &[1], Existing::Same),
+            create(0x11, &[2], Existing::Same),
+        ],
+        &none(),
+    );
+    let file =
+        file("Default=0x7fff : ALL=full ;\nBlue=0x10 : 0x5=full ;\n0x0011=0x12 : 0x6=full ;");
+    let laid = overlay.over(&file);
+    assert_eq!(laid.findings.len(), 2, "{:?}", laid.findings);
+    assert!(laid.findings[0].text.contains("0x0010"));
+    let of = |guid| {
+        let rules = laid.partitions.rules.iter();
+        rules
+            .filter(|rule| rule.members == PartitionMembers::Port(Guid(guid)))
+            .count()
+    };
+    assert_eq!([of(1), of(2), of(5)], [0, 1, 1]);
+    let known = laid.partitions.find(PKey(0x10)).expect("the file has it");
+    assert_eq!(
+        (known.name.as_str(), known.origin),
+        ("Blue", PartitionOrigin::File)
+    );
+}
+
+#[test]
+fn thousands_of_partitions_are_laid_over_the_file() {
+    let partitions = (1..0x7fff).map(|p_key| {
+        let partition = OverlayPartition {
+            settings: PartitionSettings::plain(p_key),
+            by: String::new(),
+            since_unix_ms: 0,
+            members: members(&[u64::from(p_key), 0x9_9999]),
+        };
+        (p_key, partition)
+    });
+    let overlay = Overlay::restore(partitions.collect(), false);
+    let laid = overlay.over(&none());
+    assert_eq!(laid.partitions.list.len(), 0x7fff);
+    assert_eq!(laid.partitions.rules.len(), none().rules.len() + 2 * 0x7ffe);
+    let more = change(0x100, Action::Add(members(&[7])));
+    let more = overlay.apply(&more, &none()).expect("there is room");
+    let changed = more
+        .over(&none())
+        .partitions
+        .changed_members(&laid.partitions);
+    assert_eq!(changed, Some(BTreeSet::from([Guid(7)])));
+}
+
+proptest! {
+    #[test]
+    fn the_count_of_memberships_follows_all_changes(
+        steps in proptest::collection::vec((0u8..5, 1u16..4, proptest::collection::vec(1u64..6, 0..4)), 1..40),
+    ) {
+        let mut overlay = Overlay::default();
+        for (kind, p_key, guids) in steps {
+            let action = match kind {
+                0 => create(p_key, &guids, Existing::Extend).action,
+                1 => Action::Add(members(&guids)),
+                2 => Action::Remove(guids.iter().copied().map(Guid).collect(), WhenEmpty::Delete),
+                3 => Action::Replace(members(&guids), WhenEmpty::Keep),
+                _ => Action::Delete,
+            };
+            if let Ok(next) = overlay.apply(&change(p_key, action), &none()) {
+                overlay = next;
+            }
+            let counted: usize = overlay.partitions().map(|(_, one)| one.members.len()).sum();
+            prop_assert_eq!(overlay.memberships(), counted);
+        }
+    }
+}

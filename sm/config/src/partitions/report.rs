@@ -1,0 +1,101 @@
+use std::path::Path;
+
+use super::super::finding::{ConfigFinding, ConfigSeverity, Findings};
+
+/// The most findings about one file: a file of another kind has an error on every line.
+pub(crate) const FINDINGS_MAX: usize = 100;
+
+/// The most characters of the file that a finding quotes.
+const QUOTED_MAX: usize = 60;
+
+/// The findings about one file, up to a bound.
+pub(crate) struct Report<'a> {
+    text: &'a str,
+    findings: Findings,
+    said: usize,
+    has_errors: bool,
+    /// Errors past the bound, and where the first of them is.
+    beyond: Option<(usize, usize)>,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(file: &Path, text: &'a str) -> Report<'a> {
+        Report {
+            text,
+            findings: Findings::new(file, text),
+            said: 0,
+            has_errors: false,
+            beyond: None,
+        }
+    }
+
+    /// Reports an error at the byte `offset`, which keeps the file from being used.
+    pub(crate) fn error(
+        &mut self,
+        offset: usize,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) {
+        self.say(offset, ConfigSeverity::Error, found.into(), expected.into());
+    }
+
+    /// Reports text at the byte `offset` that may not be meant so.
+    pub(crate) fn warning(
+        &mut self,
+        offset: usize,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) {
+        self.say(
+            offset,
+            ConfigSeverity::Warning,
+            found.into(),
+            expected.into(),
+        );
+    }
+
+    /// Reports a note about the text at the byte `offset`.
+    pub(crate) fn note(
+        &mut self,
+        offset: usize,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) {
+        self.say(offset, ConfigSeverity::Note, found.into(), expected.into());
+    }
+
+    fn say(&mut self, offset: usize, severity: ConfigSeverity, found: String, expected: String) {
+        self.has_errors |= severity == ConfigSeverity::Error;
+        if self.said < FINDINGS_MAX {
+            self.said += 1;
+            self.findings
+                .at(self.text, offset, severity, found, expected);
+        } else if severity == ConfigSeverity::Error {
+            let (count, _) = self.beyond.get_or_insert((0, offset));
+            *count += 1;
+        }
+    }
+
+    /// Whether an error was reported.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.has_errors
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<ConfigFinding> {
+        if let Some((count, offset)) = self.beyond {
+            let found = format!("{count} more errors from here on");
+            let expected = format!("the first {FINDINGS_MAX} findings are shown");
+            self.findings
+                .at(self.text, offset, ConfigSeverity::Error, found, expected);
+        }
+        self.findings.finish()
+    }
+}
+
+/// `text` in quotes, shortened where it is long.
+pub(crate) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => format!("`{}…`", text[..end].escape_debug()),
+        None => format!("`{}`", text.escape_debug()),
+    }
+}

@@ -1,0 +1,594 @@
+//! Calls of etcd's API: endpoints in turn, TLS, user and password.
+
+use std::future::poll_fn;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rsm_proto::etcd::auth_client::AuthClient;
+use rsm_proto::etcd::kv_client::KvClient;
+use rsm_proto::etcd::{
+    AuthenticateRequest, CompactionRequest, KeyValue, RangeRequest, TxnRequest, TxnResponse,
+};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{sleep_until, timeout};
+use tokio_rustls::TlsConnector;
+use tonic::metadata::AsciiMetadataValue;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Code, Request, Status};
+use tower::service_fn;
+
+use crate::{Deadline, StoreError};
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// The largest answer that is read: [`RANGE_KEYS`] of the largest pages.
+const ANSWER_MAX: usize = 160 << 20;
+
+/// Keys that one request reads.
+const RANGE_KEYS: i64 = 128;
+
+/// Where etcd is, and how this manager shows itself to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EtcdOptions {
+    /// Endpoints, `http://host:port` or `https://host:port`, tried in this order.
+    pub endpoints: Vec<String>,
+    /// The prefix of all keys: `/rsm` and the subnet prefix, without a slash at its end.
+    pub prefix: String,
+    /// Files for `https`.
+    pub tls: TlsFiles,
+    /// User and password, where etcd asks for them.
+    pub user: Option<(String, String)>,
+}
+
+/// Files for TLS, all PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Certificates of the authorities that sign etcd's certificate.
+    pub ca: Option<PathBuf>,
+    /// This manager's certificate.
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
+}
+
+/// Keys as they were at one revision.
+#[derive(Default)]
+pub(super) struct Ranged {
+    /// The keys that were asked for.
+    pub(super) pairs: Vec<KeyValue>,
+    /// The revision.
+    pub(super) revision: i64,
+    /// How many keys the range has, whether or not they were asked for: etcd counts before it
+    /// compares the revisions of keys.
+    pub(super) count: u64,
+}
+
+/// How long a call waits for an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Limits {
+    /// How long one endpoint is waited for before the next one is asked, too. The first answer
+    /// counts: a member of etcd that hangs costs no more than this.
+    pub(super) alone: Duration,
+    /// How long all endpoints together are waited for.
+    pub(super) all: Duration,
+}
+
+/// Connections to the endpoints, of which one is asked first.
+pub(super) struct Client {
+    endpoints: Vec<Target>,
+    /// The endpoint that answered last, or the next one to try.
+    present: usize,
+    user: Option<(String, String)>,
+    token: Mutex<Option<AsciiMetadataValue>>,
+    named: String,
+    deadline: Deadline,
+}
+
+struct Target {
+    endpoint: Endpoint,
+    host: String,
+    port: u16,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// The connection, while it answers.
+    channel: Mutex<Option<Channel>>,
+}
+
+/// A call of one endpoint, with that endpoint's index.
+type Attempt<'a, A> = Pin<Box<dyn Future<Output = (usize, Result<A, Failure>)> + 'a>>;
+
+/// A TCP or TLS stream.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Client {
+    /// A client that connects with its first call; its calls end by `deadline`.
+    ///
+    /// # Errors
+    /// [`StoreError::Setting`]: an endpoint or a file cannot be used.
+    pub(super) fn new(options: &EtcdOptions, deadline: Deadline) -> Result<Client, StoreError> {
+        if options.endpoints.is_empty() {
+            return Err(setting("store.endpoints names no endpoint"));
+        }
+        let tls = options
+            .endpoints
+            .iter()
+            .any(|endpoint| endpoint.starts_with("https:"));
+        let tls = tls.then(|| connector(&options.tls)).transpose()?;
+        let targets = options.endpoints.iter();
+        let endpoints = targets
+            .map(|endpoint| Target::new(endpoint, tls.as_ref()))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Client {
+            endpoints,
+            present: 0,
+            user: options.user.clone(),
+            token: Mutex::default(),
+            named: options.endpoints.join(", "),
+            deadline,
+        })
+    }
+
+    /// All keys from `from` up to, without, `end` that changed at the revision `since` or later;
+    /// with `since` 0 all keys.
+    ///
+    /// # Errors
+    /// No endpoint answers a request within the limits, or etcd refuses this manager.
+    pub(super) async fn range(
+        &mut self,
+        from: &[u8],
+        end: &[u8],
+        since: i64,
+        limits: Limits,
+    ) -> Result<Ranged, StoreError> {
+        let mut ranged = Ranged::default();
+        let mut key = from.to_vec();
+        loop {
+            let is_first = ranged.revision == 0;
+            let request = RangeRequest {
+                key,
+                range_end: end.to_vec(),
+                limit: RANGE_KEYS,
+                revision: ranged.revision,
+                min_mod_revision: since,
+                ..RangeRequest::default()
+            };
+            let answer = self
+                .call(
+                    limits,
+                    async |mut kv, request| kv.range(request).await,
+                    request,
+                )
+                .await?;
+            if is_first {
+                ranged.revision = answer.header.map_or(0, |header| header.revision);
+                ranged.count = u64::try_from(answer.count).unwrap_or(0);
+            }
+            ranged.pairs.extend(answer.kvs);
+            let Some(last) = ranged.pairs.last().filter(|_| answer.more) else {
+                return Ok(ranged);
+            };
+            // The smallest key after the last one.
+            key = [&last.key[..], &[0]].concat();
+        }
+    }
+
+    /// All keys from `from` up to, without, `end`, at `revision` and without their values.
+    ///
+    /// # Errors
+    /// As [`Client::range`].
+    pub(super) async fn names(
+        &mut self,
+        from: &[u8],
+        end: &[u8],
+        revision: i64,
+        limits: Limits,
+    ) -> Result<Vec<KeyValue>, StoreError> {
+        let request = RangeRequest {
+            key: from.to_vec(),
+            range_end: end.to_vec(),
+            revision,
+            keys_only: true,
+            ..RangeRequest::default()
+        };
+        let send = async |mut kv: KvClient<Channel>, request| kv.range(request).await;
+        Ok(self.call(limits, send, request).await?.kvs)
+    }
+
+    /// Makes a transaction.
+    ///
+    /// # Errors
+    /// As [`Client::range`]; the transaction may have been made all the same.
+    pub(super) async fn txn(
+        &mut self,
+        request: TxnRequest,
+        limits: Limits,
+    ) -> Result<TxnResponse, StoreError> {
+        self.call(
+            limits,
+            async |mut kv, request| kv.txn(request).await,
+            request,
+        )
+        .await
+    }
+
+    /// Lets etcd drop what was replaced before `revision`.
+    ///
+    /// # Errors
+    /// As [`Client::range`].
+    pub(super) async fn compact(
+        &mut self,
+        revision: i64,
+        limits: Limits,
+    ) -> Result<(), StoreError> {
+        let request = CompactionRequest {
+            revision,
+            physical: false,
+        };
+        let done = async |mut kv: KvClient<Channel>, request| match kv.compact(request).await {
+            // Another client has compacted as far already.
+            Err(status) if status.code() == Code::OutOfRange => Ok(tonic::Response::new(())),
+            answer => answer.map(|_| tonic::Response::new(())),
+        };
+        self.call(limits, done, request).await
+    }
+
+    /// Calls the present endpoint, and the others beside it as long as none answers.
+    async fn call<Q: Clone + 'static, A: 'static>(
+        &mut self,
+        limits: Limits,
+        send: impl AsyncFn(KvClient<Channel>, Request<Q>) -> Result<tonic::Response<A>, Status>,
+        question: Q,
+    ) -> Result<A, StoreError> {
+        let count = self.endpoints.len();
+        let order: Vec<usize> = (0..count).map(|at| (self.present + at) % count).collect();
+        let mut unasked = order.iter().copied();
+        let mut reason = "no answer".to_owned();
+        let (begun, mut next) = (now(), now());
+        let end = begun + limits.all;
+        let mut attempts: Vec<Attempt<'_, A>> = Vec::new();
+        let outcome = loop {
+            if (attempts.is_empty() || next <= now())
+                && let Some(number) = unasked.next()
+            {
+                let call = self.attempt(number, &send, question.clone());
+                attempts.push(Box::pin(async move { (number, call.await) }));
+                next = now() + limits.alone;
+            }
+            if attempts.is_empty() {
+                break None;
+            }
+            let more = unasked.len() > 0;
+            tokio::select! {
+                biased;
+                (number, answer) = first(&mut attempts) => match answer {
+                    Err(Failure::Silent(why)) => {
+                        *self.endpoints[number].channel.lock() = None;
+                        reason = why;
+                    }
+                    answer => break Some((number, answer)),
+                },
+                () = self.deadline.end_of_call(begun, end) => break None,
+                () = sleep_until(next.into()), if more => {}
+            }
+        };
+        let waiting = !attempts.is_empty();
+        drop(attempts);
+        match outcome {
+            Some((number, answer)) => {
+                // Those that were asked before it may hang.
+                for &silent in order.iter().take_while(|&&silent| silent != number) {
+                    *self.endpoints[silent].channel.lock() = None;
+                }
+                self.present = number;
+                answer.map_err(|failure| StoreError::Refused {
+                    endpoints: self.named.clone(),
+                    reason: failure.reason(),
+                })
+            }
+            None => {
+                for target in self.endpoints.iter().filter(|_| waiting) {
+                    *target.channel.lock() = None;
+                }
+                self.present = (self.present + 1) % count;
+                Err(StoreError::Unreachable {
+                    endpoints: self.named.clone(),
+                    reason,
+                })
+            }
+        }
+    }
+
+    /// Calls one endpoint, with a new token where etcd no longer takes the last one.
+    async fn attempt<Q: Clone, A>(
+        &self,
+        number: usize,
+        send: impl AsyncFn(KvClient<Channel>, Request<Q>) -> Result<tonic::Response<A>, Status>,
+        question: Q,
+    ) -> Result<A, Failure> {
+        let target = &self.endpoints[number];
+        let mut renewed = false;
+        loop {
+            let channel = self.connected(target).await?;
+            let kv = KvClient::new(channel).max_decoding_message_size(ANSWER_MAX);
+            let mut request = Request::new(question.clone());
+            if let Some(token) = &*self.token.lock() {
+                request.metadata_mut().insert("token", token.clone());
+            }
+            let status = match send(kv, request).await {
+                Ok(answer) => return Ok(answer.into_inner()),
+                Err(status) => status,
+            };
+            match status.code() {
+                // A token ends with etcd's restart, and after some minutes.
+                Code::Unauthenticated if self.user.is_some() && !renewed => {
+                    renewed = true;
+                    *self.token.lock() = None;
+                }
+                Code::Unauthenticated | Code::PermissionDenied | Code::InvalidArgument => {
+                    return Err(Failure::Refused(status.message().to_owned()));
+                }
+                _ => return Err(Failure::Silent(target.told(status.message()))),
+            }
+        }
+    }
+
+    async fn connected(&self, target: &Target) -> Result<Channel, Failure> {
+        let channel = target.channel.lock().clone();
+        let channel = match channel {
+            Some(channel) => channel,
+            None => {
+                let connected = timeout(CONNECT, target.connect()).await;
+                let connected = connected
+                    .map_err(|_| target.told("no connection"))
+                    .and_then(|connected| connected.map_err(|error| target.told(&chain(&error))));
+                let channel = connected.map_err(Failure::Silent)?;
+                *target.channel.lock() = Some(channel.clone());
+                channel
+            }
+        };
+        let is_known = self.token.lock().is_some();
+        if let (Some((name, password)), false) = (&self.user, is_known) {
+            let request = AuthenticateRequest {
+                name: name.clone(),
+                password: password.clone(),
+            };
+            let mut auth = AuthClient::new(channel.clone());
+            let token = match auth.authenticate(request).await {
+                Ok(answer) => answer.into_inner().token,
+                Err(status) if is_passing(status.code()) => {
+                    return Err(Failure::Silent(target.told(status.message())));
+                }
+                Err(status) => return Err(Failure::Refused(status.message().to_owned())),
+            };
+            let token = token.parse();
+            let token =
+                token.map_err(|_| Failure::Refused("a token that is no text".to_owned()))?;
+            *self.token.lock() = Some(token);
+        }
+        Ok(channel)
+    }
+}
+
+/// The first attempt that ends, which is taken out.
+async fn first<A>(attempts: &mut Vec<Attempt<'_, A>>) -> (usize, Result<A, Failure>) {
+    poll_fn(|context| {
+        for at in 0..attempts.len() {
+            if let Poll::Ready(outcome) = attempts[at].as_mut().poll(context) {
+                drop(attempts.swap_remove(at));
+                return Poll::Ready(outcome);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the client runs in real time, as etcd does"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Why there is no answer.
+enum Failure {
+    Silent(String),
+    Refused(String),
+}
+
+impl Failure {
+    fn reason(self) -> String {
+        let (Failure::Silent(reason) | Failure::Refused(reason)) = self;
+        reason
+    }
+}
+
+fn is_passing(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled
+    )
+}
+
+impl Target {
+    fn new(endpoint: &str, tls: Option<&TlsConnector>) -> Result<Target, StoreError> {
+        let wrong = || {
+            setting(&format!(
+                "store.endpoints: `{endpoint}` is not an endpoint: expected http://HOST:PORT or https://HOST:PORT"
+            ))
+        };
+        let uri: Uri = endpoint.parse().map_err(|_| wrong())?;
+        let host = uri.host().ok_or_else(wrong)?;
+        let port = uri.port_u16().ok_or_else(wrong)?;
+        let is_plain = matches!(uri.path(), "" | "/") && uri.query().is_none();
+        let tls = match (uri.scheme_str(), tls) {
+            (Some("http"), _) if is_plain => None,
+            (Some("https"), Some(tls)) if is_plain => {
+                let bare = host.trim_matches(['[', ']']).to_owned();
+                Some((
+                    tls.clone(),
+                    ServerName::try_from(bare).map_err(|_| wrong())?,
+                ))
+            }
+            _ => return Err(wrong()),
+        };
+        // The stream below does TLS, so that the channel sees a plain one.
+        let plain = format!("http://{host}:{port}");
+        let endpoint = Endpoint::from_shared(plain).map_err(|_| wrong())?;
+        Ok(Target {
+            endpoint: endpoint
+                .http2_keep_alive_interval(Duration::from_secs(10))
+                .keep_alive_timeout(Duration::from_secs(5)),
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port,
+            tls,
+            channel: Mutex::default(),
+        })
+    }
+
+    /// `what` of this endpoint.
+    fn told(&self, what: &str) -> String {
+        format!("{}:{}: {what}", self.host, self.port)
+    }
+
+    async fn connect(&self) -> Result<Channel, tonic::transport::Error> {
+        let (address, tls) = ((self.host.clone(), self.port), self.tls.clone());
+        let connector = service_fn(move |_: Uri| {
+            let (address, tls) = (address.clone(), tls.clone());
+            async move {
+                let tcp = TcpStream::connect(address).await?;
+                tcp.set_nodelay(true)?;
+                let stream: Box<dyn Stream> = match tls {
+                    Some((connector, name)) => Box::new(connector.connect(name, tcp).await?),
+                    None => Box::new(tcp),
+                };
+                Ok::<_, std::io::Error>(TokioIo::new(stream))
+            }
+        });
+        self.endpoint.connect_with_connector(connector).await
+    }
+}
+
+/// TLS with these files.
+fn connector(files: &TlsFiles) -> Result<TlsConnector, StoreError> {
+    let Some(ca) = &files.ca else {
+        return Err(setting(
+            "store.endpoints has an https endpoint: store.ca_file must name the certificates of its authority",
+        ));
+    };
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in certificates("store.ca_file", ca)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| unusable("store.ca_file", ca, &error))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| setting(&format!("TLS cannot be used: {error}")))?
+        .with_root_certificates(roots);
+    let mut config = match (&files.certificate, &files.key) {
+        (Some(certificate), Some(key)) => {
+            let chain = certificates("store.cert_file", certificate)?;
+            let private = PrivateKeyDer::from_pem_file(key)
+                .map_err(|error| unusable("store.key_file", key, &error))?;
+            config
+                .with_client_auth_cert(chain, private)
+                .map_err(|error| unusable("store.cert_file", certificate, &error))?
+        }
+        (None, None) => config.with_no_client_auth(),
+        _ => {
+            return Err(setting(
+                "store.cert_file and store.key_file belong together: one of them is not set",
+            ));
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn certificates(key: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let read = read.map_err(|error| unusable(key, file, &error))?;
+    if read.is_empty() {
+        return Err(setting(&format!(
+            "{key}: {} has no certificate",
+            file.display()
+        )));
+    }
+    Ok(read)
+}
+
+fn unusable(key: &str, file: &Path, error: &dyn std::error::Error) -> StoreError {
+    setting(&format!(
+        "{key}: {} cannot be used: {}",
+        file.display(),
+        chain(error)
+    ))
+}
+
+fn setting(what: &str) -> StoreError {
+    StoreError::Setting {
+        what: what.to_owned(),
+    }
+}
+
+/// An error with its causes, each named once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(endpoints: &[&str]) -> String {
+        let options = EtcdOptions {
+            endpoints: endpoints.iter().map(|&endpoint| endpoint.into()).collect(),
+            ..EtcdOptions::default()
+        };
+        Client::new(&options, Deadline::default())
+            .err()
+            .expect("refused")
+            .to_string()
+    }
+
+    #[test]
+    fn endpoints_that_are_none_are_refused_with_what_was_expected() {
+        for wrong in [
+            "",
+            "10.0.0.1:2379",
+            "http://10.0.0.1",
+            "http://10.0.0.1:2379/v3",
+            "ftp://10.0.0.1:2379",
+            "http://10.0.0.1:99999",
+        ] {
+            let text = refusal(&["http://10.0.0.1:2379", wrong]);
+            assert!(
+                text.contains("expected http://HOST:PORT"),
+                "{wrong}: {text}"
+            );
+        }
+        assert!(refusal(&[]).contains("names no endpoint"));
+        let text = refusal(&["https://10.0.0.1:2379"]);
+        assert!(text.contains("store.ca_file"), "{text}");
+    }
+}

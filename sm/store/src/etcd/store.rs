@@ -1,0 +1,666 @@
+//! [`EtcdStore`]: load, claim and commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use rsm_ids::Guid;
+use rsm_proto::etcd::compare::{CompareResult, CompareTarget, TargetUnion};
+use rsm_proto::etcd::request_op::Request as Op;
+use rsm_proto::etcd::{
+    Compare, DeleteRangeRequest, KeyValue, PutRequest, RequestOp, TxnRequest, TxnResponse,
+};
+use tokio::runtime::Runtime;
+
+use super::client::{Client, EtcdOptions, Limits};
+use super::pages::{PAGE_MAX, PageName, Pages, family, table_of};
+use crate::io::Operation;
+use crate::{
+    CLAIMS, ChangeSet, Deadline, Epoch, Life, LoadReport, Origin, Persisted, SeenEpoch,
+    SharedStore, Store, StoreError,
+};
+
+/// The value of the key `format`.
+const FORMAT: &str = "rsm-store 1";
+
+/// The value of the key `beat` after the holder has given the epoch up.
+const RELEASED: &str = "released";
+
+/// Changed keys in one transaction: etcd's default limit is 128, and the rest is for the
+/// generation.
+const OPS_MAX: usize = 120;
+
+/// The limits of a load: pages of the whole subnet may be in one answer.
+const LOAD: Limits = Limits {
+    alone: Duration::from_secs(2),
+    all: Duration::from_secs(5),
+};
+
+/// The limits of a write, of which one member gets most of the time: two that make it at different
+/// times would put a value over a later one. etcd gives up after seven seconds by itself.
+const WRITE: Limits = Limits {
+    alone: Duration::from_secs(5),
+    all: Duration::from_secs(7),
+};
+
+/// The limits of a look at the epoch and of a sign of life: one member of etcd that hangs costs less
+/// than the silence after which a holder counts as gone
+/// ([`SILENT`](crate::replica::SILENT)).
+const QUICK: Limits = Limits {
+    alone: Duration::from_millis(250),
+    all: Duration::from_secs(1),
+};
+
+/// The limits of a claim. Of two members that make it only one succeeds.
+const CLAIM: Limits = Limits {
+    alone: QUICK.alone,
+    all: Duration::from_secs(5),
+};
+
+/// Time between two compactions.
+const COMPACT_EVERY: Duration = Duration::from_secs(300);
+
+/// A store in etcd.
+pub struct EtcdStore {
+    runtime: Runtime,
+    client: Client,
+    deadline: Deadline,
+    /// The prefix of the keys, with a slash at its end.
+    prefix: String,
+    /// The contents of the keys after the last commit, or at the last look.
+    pages: Pages,
+    /// The rows of `pages`.
+    state: Persisted,
+    /// All keys at the last look, without the prefix.
+    keys: BTreeSet<String>,
+    /// The value of the key `format`.
+    format: Option<String>,
+    /// The revision of the last look; 0: everything is to be read.
+    revision: i64,
+    generation: u64,
+    /// Tables with pages that were read since [`SharedStore::follow`] last told.
+    touched: BTreeSet<String>,
+    /// Pages whose transaction failed: the next commit writes them again.
+    unwritten: BTreeSet<PageName>,
+    /// The epoch that this manager holds, with the modification revision of its key.
+    held: Option<(Epoch, i64)>,
+    beats: u64,
+    /// The revision at the last compaction, which the next one compacts to, and when it was.
+    compacted: Option<(i64, Instant)>,
+    closed: bool,
+}
+
+impl EtcdStore {
+    /// A store that connects with its first call.
+    ///
+    /// # Errors
+    /// [`StoreError::Setting`]: an endpoint or a file cannot be used; [`StoreError::Io`]: the
+    /// operating system refuses what the client needs.
+    pub fn new(options: &EtcdOptions) -> Result<EtcdStore, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| StoreError::Io {
+                operation: Operation::Read,
+                path: "epoll".into(),
+                source,
+            })?;
+        let deadline = Deadline::default();
+        Ok(EtcdStore {
+            runtime,
+            client: Client::new(options, deadline.clone())?,
+            deadline,
+            prefix: format!("{}/", options.prefix.trim_end_matches('/')),
+            pages: Pages::default(),
+            state: Persisted::default(),
+            keys: BTreeSet::new(),
+            format: None,
+            revision: 0,
+            generation: 0,
+            touched: BTreeSet::new(),
+            unwritten: BTreeSet::new(),
+            held: None,
+            beats: 0,
+            compacted: None,
+            closed: false,
+        })
+    }
+
+    fn key(&self, name: &str) -> Vec<u8> {
+        format!("{}{name}", self.prefix).into_bytes()
+    }
+
+    /// All keys below `name`.
+    fn read(&mut self, name: &str, limits: Limits) -> Result<Vec<KeyValue>, StoreError> {
+        let (from, end) = self.span(name);
+        let range = self.client.range(&from, &end, 0, limits);
+        Ok(self.runtime.block_on(range)?.pairs)
+    }
+
+    /// The range of all keys below `name`.
+    fn span(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
+        let from = self.key(name);
+        let mut end = from.clone();
+        // The prefix ends with a slash or a letter: the next byte ends the range.
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        (from, end)
+    }
+
+    fn corrupt(&self, name: &str, reason: impl Into<String>) -> StoreError {
+        StoreError::Corrupt {
+            key: format!("{}{name}", self.prefix),
+            reason: reason.into(),
+            prefix: self.prefix.clone(),
+        }
+    }
+
+    /// Brings the pages and the state up to date: reads the keys that changed since the last call,
+    /// and all at first.
+    fn read_changes(&mut self, limits: Limits) -> Result<(), StoreError> {
+        // After a failure in between the next call reads everything.
+        let before = std::mem::take(&mut self.revision);
+        let (from, end) = self.span("");
+        let since = if before == 0 { 0 } else { before + 1 };
+        let range = self.client.range(&from, &end, since, limits);
+        let ranged = match self.runtime.block_on(range) {
+            Ok(ranged) => ranged,
+            Err(error) => {
+                // Nothing was taken.
+                self.revision = before;
+                return Err(error);
+            }
+        };
+        let revision = ranged.revision;
+        if before == 0 {
+            // Not before there is an answer: without the store a manager goes on with the last state.
+            (self.pages, self.state) = (Pages::default(), Persisted::default());
+            (self.keys, self.format) = (BTreeSet::new(), None);
+            self.generation = 0;
+        }
+        for pair in &ranged.pairs {
+            let name = self.name_of(pair)?;
+            self.take(&name, &pair.value)?;
+            self.keys.insert(name);
+        }
+        // One request in most cases: only keys that are gone make the numbers differ.
+        if ranged.count != self.keys.len() as u64 {
+            let names = self.client.names(&from, &end, revision, limits);
+            let names = self.runtime.block_on(names)?;
+            let names: Result<BTreeSet<String>, _> =
+                names.iter().map(|pair| self.name_of(pair)).collect();
+            let names = names?;
+            for gone in self.keys.difference(&names) {
+                match gone.strip_prefix("pages/") {
+                    Some(page) => {
+                        self.touched.insert(table_of(page).to_owned());
+                        self.pages.forget(page, &mut self.state);
+                    }
+                    None if gone == "format" => self.format = None,
+                    None => {}
+                }
+            }
+            self.keys = names;
+        }
+        match (self.format.as_deref(), self.keys.first()) {
+            (None, None) | (Some(FORMAT), _) => {}
+            (Some(other), _) => {
+                let reason = format!("it is `{other}`, this version reads `{FORMAT}`");
+                return Err(self.foreign("format", reason));
+            }
+            (None, Some(name)) => return Err(self.foreign(name, "there is no key `format`")),
+        }
+        self.unwritten.clear();
+        self.revision = revision;
+        Ok(())
+    }
+
+    /// Takes a key as it was read.
+    fn take(&mut self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+        match name.split_once('/') {
+            None if name == "format" => self.format = Some(text(value)),
+            None if name == "generation" => {
+                let number = text(value).parse();
+                self.generation = number.map_err(|_| self.corrupt(name, "expected a number"))?;
+                self.state.plan_generation = self.generation;
+            }
+            None if name == "epoch" || name == "beat" => {}
+            Some(("managers", _)) => {}
+            Some(("pages", page)) => {
+                self.touched.insert(table_of(page).to_owned());
+                let read = self.pages.follow(page, value, &mut self.state);
+                read.map_err(|reason| self.corrupt(name, reason))?;
+            }
+            _ => return Err(self.foreign(name, "rsm has no such key")),
+        }
+        Ok(())
+    }
+
+    fn name_of(&self, pair: &KeyValue) -> Result<String, StoreError> {
+        let key = text(&pair.key);
+        match key.strip_prefix(&self.prefix) {
+            Some(name) => Ok(name.to_owned()),
+            None => Err(self.foreign(&key, "it is outside the prefix")),
+        }
+    }
+
+    fn foreign(&self, name: &str, reason: impl Into<String>) -> StoreError {
+        StoreError::Foreign {
+            key: format!("{}{name}", self.prefix),
+            reason: reason.into(),
+        }
+    }
+
+    /// Makes `success` on the condition that this manager still holds the epoch.
+    fn fenced(&mut self, success: Vec<RequestOp>, limits: Limits) -> Result<i64, StoreError> {
+        let Some((_, revision)) = self.held else {
+            return Err(StoreError::NoEpoch);
+        };
+        let compare = compare_revision(self.key("epoch"), revision);
+        let answer = self.transact(vec![compare], success, limits)?;
+        if answer.succeeded {
+            return Ok(answer.header.map_or(0, |header| header.revision));
+        }
+        // If this has no answer, the next write asks again.
+        let seen = self.observe()?;
+        self.held = None;
+        // The rows of the failed transaction are not in the store: a later claim reads anew.
+        match seen {
+            Some(seen) => Err(StoreError::Deposed(seen.epoch)),
+            None => Err(self.foreign("epoch", "it was removed")),
+        }
+    }
+
+    /// The conditions of a claim. `is_followed`: the key `format` is as this version writes it.
+    fn conditions(&self, seen: Option<SeenEpoch>, life: Life, is_followed: bool) -> Vec<Compare> {
+        // A key that was never written has modification revision 0.
+        let revision = seen.map_or(0, |seen| seen.revision);
+        let mut conditions = vec![compare_revision(self.key("epoch"), revision)];
+        if let (Life::Counts, Some(seen)) = (life, seen) {
+            conditions.push(compare_revision(self.key("beat"), seen.beat));
+        }
+        if is_followed {
+            conditions.push(Compare {
+                result: CompareResult::Equal.into(),
+                target: CompareTarget::Value.into(),
+                key: self.key("format"),
+                target_union: Some(TargetUnion::Value(FORMAT.into())),
+            });
+        }
+        conditions
+    }
+
+    fn transact(
+        &mut self,
+        compare: Vec<Compare>,
+        success: Vec<RequestOp>,
+        limits: Limits,
+    ) -> Result<TxnResponse, StoreError> {
+        let request = TxnRequest {
+            compare,
+            success,
+            failure: Vec::new(),
+        };
+        self.runtime.block_on(self.client.txn(request, limits))
+    }
+
+    /// Writes the pages in [`EtcdStore::unwritten`], in as few transactions as possible; those of
+    /// one [family] in one, as far as it takes them.
+    fn write(&mut self) -> Result<(), StoreError> {
+        while !self.unwritten.is_empty() {
+            let (names, ops) = self.next_batch()?;
+            let revision = self.fenced(ops, WRITE)?;
+            for name in names {
+                self.unwritten.remove(&name);
+            }
+            self.compact(revision);
+        }
+        Ok(())
+    }
+
+    /// The pages of the next transaction, and their changes; at least one.
+    fn next_batch(&self) -> Result<(Vec<PageName>, Vec<RequestOp>), StoreError> {
+        let names: Vec<&PageName> = self.unwritten.iter().collect();
+        let (mut batch, mut ops, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for group in names.chunk_by(|one, next| family(one) == family(next)) {
+            let mut encoded = Vec::with_capacity(group.len());
+            for &name in group {
+                let key = self.key(&format!("pages/{name}"));
+                encoded.push((name, op(key, self.pages.encode(name)?)));
+            }
+            let size: usize = encoded.iter().map(|(_, op)| op_size(op)).sum();
+            let fits = ops.len() + encoded.len() <= OPS_MAX && bytes + size <= PAGE_MAX;
+            if !fits && !ops.is_empty() {
+                break;
+            }
+            // Only a family that is too large by itself is torn apart. Rows of their own go first,
+            // so that a row that moves is in two pages between, not in none.
+            encoded.reverse();
+            for (name, op) in encoded {
+                let size = op_size(&op);
+                if !ops.is_empty() && (ops.len() == OPS_MAX || bytes + size > PAGE_MAX) {
+                    return Ok((batch, ops));
+                }
+                batch.push(name.clone());
+                bytes += size;
+                ops.push(op);
+            }
+        }
+        Ok((batch, ops))
+    }
+
+    /// Lets etcd drop values that were replaced before the last compaction: without that, each
+    /// change stays in its database for ever.
+    fn compact(&mut self, revision: i64) {
+        let Some((before, at)) = self.compacted else {
+            self.compacted = Some((revision, now()));
+            return;
+        };
+        if at.elapsed() < COMPACT_EVERY {
+            return;
+        }
+        self.compacted = Some((revision, now()));
+        if let Err(error) = self.runtime.block_on(self.client.compact(before, QUICK)) {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "etcd keeps replaced values"
+            );
+        }
+    }
+}
+
+impl Store for EtcdStore {
+    fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
+        self.read_changes(LOAD)?;
+        let state = self.state.clone();
+        let is_fresh = state.is_empty() && state.plan_generation == 0;
+        let report = LoadReport {
+            origin: if is_fresh {
+                Origin::Fresh
+            } else {
+                Origin::Clean
+            },
+            generation: state.plan_generation,
+            ..LoadReport::default()
+        };
+        Ok((state, report))
+    }
+
+    fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
+        if self.closed {
+            return Err(StoreError::Closed);
+        }
+        if self.held.is_none() {
+            return Err(StoreError::NoEpoch);
+        }
+        let changed = self.pages.apply(changes);
+        self.state.apply(changes);
+        self.unwritten.extend(changed);
+        self.write()?;
+        let generation = changes.plan_generation.unwrap_or(self.generation);
+        if generation != self.generation {
+            let key = self.key("generation");
+            let put = op(key, Some(generation.to_string().into_bytes()));
+            self.fenced(vec![put], WRITE)?;
+            self.generation = generation;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        self.closed = true;
+        self.held = None;
+        Ok(())
+    }
+}
+
+impl SharedStore for EtcdStore {
+    fn deadline(&self) -> Deadline {
+        self.deadline.clone()
+    }
+
+    fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
+        let (mut epoch, mut beat, mut is_released, mut plan) = (None, 0, false, 0);
+        // One request: between these, rsm has only the short key `format`.
+        let (from, end) = (self.key("beat"), self.key("generation\0"));
+        let range = self.client.range(&from, &end, 0, QUICK);
+        for pair in self.runtime.block_on(range)?.pairs {
+            match self.name_of(&pair)?.as_str() {
+                "epoch" => {
+                    let read = read_epoch(&text(&pair.value));
+                    let read =
+                        read.ok_or_else(|| self.corrupt("epoch", "expected number=N holder=GUID"))?;
+                    epoch = Some((read, pair.mod_revision));
+                }
+                "beat" => {
+                    beat = pair.mod_revision;
+                    is_released = text(&pair.value) == RELEASED;
+                }
+                name @ "generation" => {
+                    let number = text(&pair.value).parse();
+                    plan = number.map_err(|_| self.corrupt(name, "expected a number"))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(epoch.map(|(epoch, revision)| SeenEpoch {
+            epoch,
+            revision,
+            beat,
+            is_released,
+            plan,
+        }))
+    }
+
+    fn claim(
+        &mut self,
+        holder: Guid,
+        seen: Option<SeenEpoch>,
+        life: Life,
+    ) -> Result<Option<Epoch>, StoreError> {
+        // Data that rsm did not write stay as they are. Where they were rsm's at the last look, the
+        // transaction checks that they still are.
+        let is_followed = self.revision != 0 && self.format.is_some();
+        if !is_followed {
+            self.read_changes(LOAD)?;
+        }
+        let epoch = Epoch {
+            number: seen.map_or(0, |seen| seen.epoch.number) + 1,
+            holder,
+        };
+        let value = format!("number={} holder={}", epoch.number, epoch.holder);
+        let success = vec![
+            op(self.key("epoch"), Some(value.into_bytes())),
+            op(self.key("format"), Some(FORMAT.into())),
+            op(self.key("beat"), Some(b"0".to_vec())),
+        ];
+        let compare = self.conditions(seen, life, is_followed);
+        let answer = self.transact(compare, success, CLAIM)?;
+        let revision = match answer.succeeded {
+            true => answer.header.map_or(0, |header| header.revision),
+            false => match self.observe()?.filter(|seen| seen.epoch == epoch) {
+                // Another member made the same transaction, and its answer was lost.
+                Some(seen) => seen.revision,
+                None => {
+                    if is_followed {
+                        self.read_changes(LOAD)?;
+                    }
+                    return Ok(None);
+                }
+            },
+        };
+        // The epoch is this manager's, however long it takes to read what the holder before has
+        // written until now.
+        self.deadline.set(None);
+        self.read_changes(LOAD)?;
+        // From now on the pages hold what is to be written; after this epoch all are read anew.
+        self.revision = 0;
+        self.held = Some((epoch, revision));
+        Ok(Some(epoch))
+    }
+
+    fn beat(&mut self) -> Result<(), StoreError> {
+        self.beats += 1;
+        let key = self.key("beat");
+        let value = self.beats.to_string().into_bytes();
+        self.fenced(vec![op(key, Some(value))], QUICK).map(drop)
+    }
+
+    fn announce(
+        &mut self,
+        own: Guid,
+        checksums: &str,
+    ) -> Result<BTreeMap<Guid, String>, StoreError> {
+        let mut managers = BTreeMap::new();
+        for pair in self.read("managers/", QUICK)? {
+            let name = self.name_of(&pair)?;
+            let guid = name.strip_prefix("managers/");
+            let guid = guid.and_then(|guid| guid.parse().ok());
+            let guid = guid.ok_or_else(|| self.foreign(&name, "expected a GUID at its end"))?;
+            managers.insert(guid, text(&pair.value));
+        }
+        if managers.get(&own).map(String::as_str) != Some(checksums) {
+            let key = self.key(&format!("managers/{own}"));
+            // A key of this manager's own: no epoch decides it.
+            let put = op(key, Some(checksums.as_bytes().to_vec()));
+            self.transact(Vec::new(), vec![put], QUICK)?;
+            managers.insert(own, checksums.to_owned());
+        }
+        Ok(managers)
+    }
+
+    fn release(&mut self) {
+        if self.held.is_none() {
+            return;
+        }
+        let put = op(self.key("beat"), Some(RELEASED.into()));
+        if let Err(error) = self.fenced(vec![put], QUICK) {
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "the epoch ends without a word"
+            );
+        }
+        self.held = None;
+    }
+
+    fn state(&self) -> Persisted {
+        self.state.clone()
+    }
+
+    fn follow(&mut self) -> Result<BTreeSet<String>, StoreError> {
+        self.read_changes(LOAD)?;
+        Ok(std::mem::take(&mut self.touched))
+    }
+
+    fn tables(&self, names: &[&str]) -> Persisted {
+        let tables = self.state.records.iter();
+        let wanted = tables.filter(|(name, _)| names.contains(&name.as_str()));
+        let claims = names.contains(&CLAIMS).then(|| self.state.claims.clone());
+        Persisted {
+            claims: claims.unwrap_or_default(),
+            records: wanted
+                .map(|(name, rows)| (name.clone(), rows.clone()))
+                .collect(),
+            ..Persisted::default()
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "etcd's database grows in real time"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn compare_revision(key: Vec<u8>, revision: i64) -> Compare {
+    Compare {
+        result: CompareResult::Equal.into(),
+        target: CompareTarget::Mod.into(),
+        key,
+        target_union: Some(TargetUnion::ModRevision(revision)),
+    }
+}
+
+/// Puts `value`, or removes the key.
+fn op(key: Vec<u8>, value: Option<Vec<u8>>) -> RequestOp {
+    let request = match value {
+        Some(value) => Op::RequestPut(PutRequest { key, value }),
+        None => Op::RequestDeleteRange(DeleteRangeRequest {
+            key,
+            range_end: Vec::new(),
+        }),
+    };
+    RequestOp {
+        request: Some(request),
+    }
+}
+
+fn op_size(op: &RequestOp) -> usize {
+    match &op.request {
+        Some(Op::RequestPut(put)) => put.key.len() + put.value.len(),
+        Some(Op::RequestDeleteRange(delete)) => delete.key.len(),
+        Some(Op::RequestRange(_)) | None => 0,
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn read_epoch(text: &str) -> Option<Epoch> {
+    let (number, holder) = text.split_once(' ')?;
+    Some(Epoch {
+        number: number.strip_prefix("number=")?.parse().ok()?,
+        holder: holder.strip_prefix("holder=")?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn an_epoch_is_read_as_it_is_written_and_other_text_is_none() {
+        let epoch = Epoch {
+            number: 7,
+            holder: Guid(0x0002_c903_0000_0001),
+        };
+        let written = format!("number={} holder={}", epoch.number, epoch.holder);
+        assert_eq!(read_epoch(&written), Some(epoch));
+        for other in [
+            "",
+            "7",
+            "number=x holder=0x1",
+            "number=1 holder=",
+            "number=1",
+        ] {
+            assert_eq!(read_epoch(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn endpoints_that_take_requests_and_answer_none_are_given_up_together() {
+        let listeners: Vec<TcpListener> = (0..6)
+            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+            .collect();
+        let address = |listener: &TcpListener| listener.local_addr().unwrap();
+        let endpoints = listeners
+            .iter()
+            .map(|listener| format!("http://{}", address(listener)));
+        let options = EtcdOptions {
+            endpoints: endpoints.collect(),
+            prefix: "/rsm/fe80000000000000".to_owned(),
+            ..EtcdOptions::default()
+        };
+        let mut store = EtcdStore::new(&options).unwrap();
+        let begun = now();
+        let error = store.observe().unwrap_err();
+        assert!(matches!(error, StoreError::Unreachable { .. }), "{error}");
+        // One after the other they would take six times as long as all together.
+        assert!(begun.elapsed() < 3 * QUICK.all, "{:?}", begun.elapsed());
+    }
+}

@@ -1,0 +1,305 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::fabric;
+use super::guard;
+use super::io::Disk;
+use super::layout::Layout;
+use super::lock::Lock;
+use super::{ChangeSet, LoadReport, Persisted, SledStore, Store, StoreError, StoreFabric};
+
+/// The store of a state folder, also while the folder cannot be written.
+///
+/// On a full disk, or on a file system that is mounted read-only, the contents are read from the
+/// text copy of the last commit, and commits fail. The first commit after the folder can be written
+/// opens the database, and brings it to what was read, with the commit's changes.
+pub struct FolderStore {
+    dir: PathBuf,
+    fabric: StoreFabric,
+    disk: Disk,
+    /// `None` where the folder is absent and cannot be made, and where the open store has it.
+    lock: Option<Arc<Lock>>,
+    back_end: BackEnd,
+}
+
+enum BackEnd {
+    Open(Box<SledStore>),
+    Unopened(Box<Unopened>),
+}
+
+/// What is known of a database that could not be opened.
+struct Unopened {
+    read: Persisted,
+    report: LoadReport,
+    reason: StoreError,
+}
+
+impl FolderStore {
+    /// Opens the store in `dir`, which is created if it is not there, for a fabric of the kind
+    /// `fabric`.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] where another daemon uses `dir`, [`StoreError::OfHardware`] and
+    /// [`StoreError::OfSimulation`] where it is of another kind of fabric, [`StoreError::Schema`]
+    /// where another version wrote it. A failure of the disk is none:
+    /// [`unopened`](FolderStore::unopened) has it.
+    pub fn open(dir: &Path, fabric: StoreFabric) -> Result<FolderStore, StoreError> {
+        FolderStore::open_on(dir, fabric, Disk::new())
+    }
+
+    /// [`open`](FolderStore::open) on a disk that may be made to fail.
+    pub fn open_on(dir: &Path, fabric: StoreFabric, disk: Disk) -> Result<FolderStore, StoreError> {
+        let mut lock = None;
+        let back_end = match open_database((dir, fabric), &disk, &mut lock) {
+            Ok(store) => {
+                lock = None;
+                BackEnd::Open(Box::new(store))
+            }
+            Err(reason) if is_of_disk(&reason) => {
+                let (read, report) = read((dir, fabric), &disk)?;
+                BackEnd::Unopened(Box::new(Unopened {
+                    read,
+                    report,
+                    reason,
+                }))
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(FolderStore {
+            dir: dir.to_owned(),
+            fabric,
+            disk,
+            lock,
+            back_end,
+        })
+    }
+
+    /// Why the database is not open; `None` where it is.
+    pub fn unopened(&self) -> Option<&StoreError> {
+        match &self.back_end {
+            BackEnd::Open(_) => None,
+            BackEnd::Unopened(unopened) => Some(&unopened.reason),
+        }
+    }
+}
+
+/// Locks the folder, unless `lock` holds it already, and opens the database.
+fn open_database(
+    (dir, fabric): (&Path, StoreFabric),
+    disk: &Disk,
+    lock: &mut Option<Arc<Lock>>,
+) -> Result<SledStore, StoreError> {
+    let held = match lock {
+        Some(held) if held.is_of(dir) => held,
+        _ => {
+            // Where the folder is there it is locked, whether or not anything can be made.
+            if let Err(error) = disk.create_dir(dir)
+                && !dir.is_dir()
+            {
+                return Err(error);
+            }
+            lock.insert(Arc::new(Lock::take(disk, dir)?))
+        }
+    };
+    SledStore::open_locked(dir, fabric, disk.clone(), held.clone())
+}
+
+/// The contents without the database. Files that cannot be read are a note of the report.
+fn read(
+    (dir, fabric): (&Path, StoreFabric),
+    disk: &Disk,
+) -> Result<(Persisted, LoadReport), StoreError> {
+    let layout = Layout::new(dir);
+    let read = fabric::check(disk, &layout, fabric);
+    match read.and_then(|_| guard::read_unopened(disk, &layout)) {
+        Err(error) if is_of_disk(&error) => {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            let reason = format!("{error}: {}", cause.unwrap_or_default());
+            Ok((Persisted::default(), LoadReport::unreadable(reason)))
+        }
+        read => read,
+    }
+}
+
+/// Whether the disk, and not another process or version, keeps the store from being opened.
+fn is_of_disk(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Io { .. } | StoreError::Database { .. } | StoreError::Panicked { .. }
+    )
+}
+
+impl Unopened {
+    /// The changes that bring a database with the contents `held` to what was read and `changes`.
+    /// Records that could not be read stay as they are.
+    fn owed(&self, held: &Persisted, changes: &ChangeSet) -> ChangeSet {
+        let mut owed = match self.report.may_lack_records() {
+            true => ChangeSet::new(),
+            false => ChangeSet::between(held, &self.read, &[]),
+        };
+        owed.merge(changes.clone());
+        // A generation must not be used twice.
+        let generation = owed.plan_generation.unwrap_or(held.plan_generation);
+        owed.set_plan_generation(generation.max(held.plan_generation));
+        owed
+    }
+}
+
+impl Store for FolderStore {
+    fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
+        match &mut self.back_end {
+            BackEnd::Open(store) => store.load(),
+            BackEnd::Unopened(unopened) => Ok((unopened.read.clone(), unopened.report.clone())),
+        }
+    }
+
+    fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
+        let unopened = match &mut self.back_end {
+            BackEnd::Open(store) => return store.commit(changes),
+            BackEnd::Unopened(unopened) => unopened,
+        };
+        let mut store = open_database((&self.dir, self.fabric), &self.disk, &mut self.lock)?;
+        let (held, report) = store.load()?;
+        store.commit(&unopened.owed(&held, changes))?;
+        if report.is_alarming() {
+            tracing::warn!(report = %report, "the store was damaged");
+        } else {
+            tracing::info!(report = %report, "store opened: its folder can be written again");
+        }
+        self.lock = None;
+        self.back_end = BackEnd::Open(Box::new(store));
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        match &mut self.back_end {
+            BackEnd::Open(store) => store.close(),
+            BackEnd::Unopened(_) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use rsm_ids::{Guid, Lid, Lmc};
+    use rsm_model::LidClaim;
+
+    use super::*;
+    use crate::io::Operation;
+
+    /// A disk on which nothing can be written while `full` is set.
+    fn disk(full: &Arc<AtomicBool>) -> Disk {
+        let full = full.clone();
+        Disk::with_fault(Arc::new(move |operation, _| match operation {
+            Operation::List | Operation::Read | Operation::Lock => Ok(()),
+            _ if full.load(Ordering::Relaxed) => Err(io::ErrorKind::StorageFull.into()),
+            _ => Ok(()),
+        }))
+    }
+
+    fn claim(guid: u64, lid: u16) -> ChangeSet {
+        let mut changes = ChangeSet::new();
+        let claim = LidClaim {
+            lid: Lid(lid),
+            lmc: Lmc::ZERO,
+            last_seen: 1,
+        };
+        changes.set_claim(Guid(guid), claim).unwrap();
+        changes
+    }
+
+    fn lids(store: &mut FolderStore) -> Vec<(u64, u16)> {
+        let claims = store.load().unwrap().0.claims;
+        let lids = claims.iter().map(|(guid, claim)| (guid.0, claim.lid.0));
+        lids.collect()
+    }
+
+    #[test]
+    fn store_on_a_full_disk_is_read_and_takes_commits_once_there_is_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let full = Arc::new(AtomicBool::new(false));
+        let mut store =
+            FolderStore::open_on(dir.path(), StoreFabric::Hardware, disk(&full)).unwrap();
+        store.commit(&claim(1, 4)).unwrap();
+        drop(store);
+
+        full.store(true, Ordering::Relaxed);
+        let mut store =
+            FolderStore::open_on(dir.path(), StoreFabric::Hardware, disk(&full)).unwrap();
+        assert!(store.unopened().is_some());
+        assert_eq!(lids(&mut store), [(1, 4)]);
+        assert!(store.commit(&claim(2, 5)).is_err());
+        let second = FolderStore::open_on(dir.path(), StoreFabric::Hardware, disk(&full));
+        assert!(matches!(second, Err(StoreError::Locked { .. })));
+
+        full.store(false, Ordering::Relaxed);
+        store.commit(&claim(2, 5)).unwrap();
+        assert!(store.unopened().is_none());
+        drop(store);
+        let mut store = FolderStore::open(dir.path(), StoreFabric::Hardware).unwrap();
+        assert_eq!(lids(&mut store), [(1, 4), (2, 5)]);
+    }
+
+    #[test]
+    fn folder_that_cannot_be_made_is_an_empty_store_until_it_can() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("state");
+        let full = Arc::new(AtomicBool::new(true));
+        let mut store = FolderStore::open_on(&dir, StoreFabric::Hardware, disk(&full)).unwrap();
+        assert_eq!(lids(&mut store), []);
+        assert!(!store.load().unwrap().1.may_lack_records());
+        full.store(false, Ordering::Relaxed);
+        store.commit(&claim(1, 4)).unwrap();
+        assert_eq!(lids(&mut store), [(1, 4)]);
+    }
+
+    #[test]
+    fn store_of_another_kind_of_fabric_is_refused_where_its_folder_cannot_be_locked() {
+        for (own, other) in [
+            (StoreFabric::Hardware, StoreFabric::Simulation),
+            (StoreFabric::Simulation, StoreFabric::Hardware),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut store = FolderStore::open(dir.path(), own).unwrap();
+            store.commit(&claim(1, 4)).unwrap();
+            drop(store);
+            let read_only = || {
+                Disk::with_fault(Arc::new(|operation, _| match operation {
+                    Operation::List | Operation::Read => Ok(()),
+                    _ => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+                }))
+            };
+            let refused = FolderStore::open_on(dir.path(), other, read_only());
+            let refused = refused.err().map(|error| error.to_string());
+            assert!(refused.is_some_and(|error| error.contains("state directory of a")));
+            let mut store = FolderStore::open_on(dir.path(), own, read_only()).unwrap();
+            assert_eq!(lids(&mut store), [(1, 4)]);
+        }
+    }
+
+    #[test]
+    fn records_that_could_not_be_read_survive_the_first_commit() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = FolderStore::open(dir.path(), StoreFabric::Hardware).unwrap();
+        store.commit(&claim(1, 4)).unwrap();
+        drop(store);
+        let broken = Arc::new(AtomicBool::new(true));
+        let failing = Disk::with_fault({
+            let broken = broken.clone();
+            Arc::new(move |operation, _| match operation {
+                Operation::Lock => Ok(()),
+                _ if broken.load(Ordering::Relaxed) => Err(io::ErrorKind::Other.into()),
+                _ => Ok(()),
+            })
+        });
+        let mut store = FolderStore::open_on(dir.path(), StoreFabric::Hardware, failing).unwrap();
+        assert_eq!(lids(&mut store), []);
+        assert!(store.load().unwrap().1.may_lack_records());
+        broken.store(false, Ordering::Relaxed);
+        store.commit(&claim(2, 5)).unwrap();
+        assert_eq!(lids(&mut store), [(1, 4), (2, 5)]);
+    }
+}

@@ -1,0 +1,377 @@
+//! Every file operation of the store, except those that sled does by itself.
+//!
+//! One place, so that a test can make any single one of them fail, or the process die before it.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::StoreError;
+
+/// A step that can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Create a directory.
+    CreateDirectory,
+    /// List a directory.
+    List,
+    /// Read a whole file.
+    Read,
+    /// Write a file under a temporary name and flush it to the disk.
+    Write,
+    /// Write at the end of a file and flush that to the disk.
+    Append,
+    /// Give a file or directory its final name.
+    Rename,
+    /// Flush a file's or a directory's contents to the disk.
+    Sync,
+    /// Copy a directory.
+    Copy,
+    /// Remove a file or directory.
+    Remove,
+    /// Take the lock.
+    Lock,
+    /// Hand a batch to the database.
+    Apply,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Operation::CreateDirectory => "create the directory",
+            Operation::List => "list",
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Append => "append to",
+            Operation::Rename => "rename",
+            Operation::Sync => "flush to the disk",
+            Operation::Copy => "copy",
+            Operation::Remove => "remove",
+            Operation::Lock => "lock",
+            Operation::Apply => "commit to",
+        })
+    }
+}
+
+/// Called before each operation; an error takes the operation's place.
+pub type IoFault = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync>;
+
+/// Returns how many of the bytes of a write reach the disk although the write fails.
+pub type TornLength = fn(usize) -> usize;
+
+/// The file system, with a place to put a fault into.
+#[derive(Clone, Default)]
+pub struct Disk {
+    fault: Option<IoFault>,
+    /// `None`: a write that fails writes nothing.
+    torn: Option<TornLength>,
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Disk")
+            .field("faulty", &self.fault.is_some())
+            .finish()
+    }
+}
+
+impl Disk {
+    /// The real file system.
+    pub fn new() -> Disk {
+        Disk::default()
+    }
+
+    /// The real file system, where `fault` may fail an operation before it happens.
+    pub fn with_fault(fault: IoFault) -> Disk {
+        Disk {
+            fault: Some(fault),
+            torn: None,
+        }
+    }
+
+    /// The same, where a write at the end of a file that fails has written `torn` of its bytes.
+    #[must_use]
+    pub fn tearing(self, torn: TornLength) -> Disk {
+        Disk {
+            torn: Some(torn),
+            ..self
+        }
+    }
+
+    /// Runs `work` as `operation` on `path`, and names both when it fails.
+    pub fn run<T>(
+        &self,
+        operation: Operation,
+        path: &Path,
+        work: impl FnOnce() -> io::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.check(operation, path)
+            .and_then(|()| work())
+            .map_err(|source| StoreError::Io {
+                operation,
+                path: path.to_owned(),
+                source,
+            })
+    }
+
+    /// Writes `bytes` to an open file as `operation` on `path`.
+    pub(super) fn write_to(
+        &self,
+        operation: Operation,
+        path: &Path,
+        file: &mut File,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        self.check(operation, path).inspect_err(|_| {
+            let torn = self.torn.map_or(0, |torn| torn(bytes.len()));
+            // The operation fails in any case.
+            let _ = file.write_all(&bytes[..torn]);
+        })?;
+        file.write_all(bytes)
+    }
+
+    fn check(&self, operation: Operation, path: &Path) -> io::Result<()> {
+        self.fault
+            .as_ref()
+            .map_or(Ok(()), |fault| fault(operation, path))
+    }
+
+    /// Creates a folder and those above it, where they are not there yet.
+    pub fn create_dir(&self, path: &Path) -> Result<(), StoreError> {
+        self.run(Operation::CreateDirectory, path, || {
+            fs::create_dir_all(path)
+        })
+    }
+
+    /// The file's contents, `None` where there is none.
+    pub fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+        self.run(Operation::Read, path, || match fs::read(path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Whether there is such a file.
+    pub(super) fn exists(&self, path: &Path) -> Result<bool, StoreError> {
+        self.run(Operation::Read, path, || path.try_exists())
+    }
+
+    /// The names in a directory in order, none where there is no such directory.
+    pub fn list(&self, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
+        self.run(Operation::List, path, || {
+            let entries = match fs::read_dir(path) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            };
+            let mut paths = entries
+                .map(|entry| Ok(entry?.path()))
+                .collect::<io::Result<Vec<_>>>()?;
+            paths.sort();
+            Ok(paths)
+        })
+    }
+
+    /// Writes `bytes` next to `path` and flushes them; [`publish`](Disk::publish) makes them
+    /// `path`.
+    pub(super) fn prepare(&self, path: &Path, bytes: &[u8]) -> Result<PreparedFile, StoreError> {
+        let (prepared, ()) = self.prepare_with(path, |out| out.write_all(bytes))?;
+        Ok(prepared)
+    }
+
+    /// [`prepare`](Disk::prepare) of what `write` writes; returns its result, too.
+    pub(super) fn prepare_with<T>(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>,
+    ) -> Result<(PreparedFile, T), StoreError> {
+        let temporary = temporary_name(path);
+        let written = self.run(Operation::Write, &temporary, || {
+            let mut out = BufWriter::new(File::create(&temporary)?);
+            let result = write(&mut out)?;
+            out.into_inner()?.sync_all()?;
+            Ok(result)
+        });
+        let prepared = PreparedFile {
+            temporary,
+            path: path.to_owned(),
+            published: false,
+        };
+        // On failure `prepared` is dropped, and the half-written file with it.
+        written.map(|result| (prepared, result))
+    }
+
+    /// Makes a file of `bytes`, durably: after an error there is the file before, or all of this one.
+    pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+        let prepared = self.prepare(path, bytes)?;
+        self.publish(prepared)
+    }
+
+    /// Writes `bytes` behind the first `end` bytes of a file, durably. An error leaves those as
+    /// they were, and perhaps some of `bytes` behind them.
+    pub(super) fn append(&self, path: &Path, end: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        let append = || {
+            let mut file = OpenOptions::new().append(true).open(path)?;
+            let held = file.metadata()?.len();
+            if held != end {
+                let text = format!("it has {held} bytes where {end} were written");
+                return Err(io::Error::new(ErrorKind::InvalidData, text));
+            }
+            self.write_to(Operation::Append, path, &mut file, bytes)?;
+            file.sync_data()
+        };
+        append().map_err(|source| StoreError::Io {
+            operation: Operation::Append,
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Gives a prepared file its final name, durably.
+    pub(super) fn publish(&self, mut prepared: PreparedFile) -> Result<(), StoreError> {
+        self.rename(&prepared.temporary, &prepared.path)?;
+        prepared.published = true;
+        Ok(())
+    }
+
+    /// Renames and flushes the directory that holds the new name.
+    pub(super) fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        self.run(Operation::Rename, from, || fs::rename(from, to))?;
+        to.parent().map_or(Ok(()), |parent| self.sync(parent))
+    }
+
+    /// Flushes a file's contents, or a directory's names, to the disk.
+    pub fn sync(&self, path: &Path) -> Result<(), StoreError> {
+        self.run(Operation::Sync, path, || File::open(path)?.sync_all())
+    }
+
+    /// Flushes a file's contents and no more of its metadata than they need.
+    pub(super) fn sync_data(&self, path: &Path) -> Result<(), StoreError> {
+        self.run(Operation::Sync, path, || {
+            OpenOptions::new().write(true).open(path)?.sync_data()
+        })
+    }
+
+    /// Copies a directory with its contents; the former contents of `to` are removed. After an
+    /// error there is no copy: a part of one would fill the disk that was too full for it.
+    pub(super) fn copy_dir(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        self.remove_dir(to)?;
+        self.run(Operation::Copy, from, || copy_tree(from, to))
+            .inspect_err(|_| {
+                // The next copy removes what stays of this one.
+                let _ = fs::remove_dir_all(to);
+            })
+    }
+
+    /// Removes a file, durably; none is fine.
+    pub fn remove_file(&self, path: &Path) -> Result<(), StoreError> {
+        let removed = self.run(Operation::Remove, path, || match fs::remove_file(path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        })?;
+        match path.parent() {
+            Some(parent) if removed => self.sync(parent),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes a directory with its contents; none is fine.
+    pub(super) fn remove_dir(&self, path: &Path) -> Result<(), StoreError> {
+        self.run(Operation::Remove, path, || match fs::remove_dir_all(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        })
+    }
+}
+
+/// A file that is complete on the disk under a temporary name; dropped unpublished, it is removed.
+#[derive(Debug)]
+pub(super) struct PreparedFile {
+    temporary: PathBuf,
+    path: PathBuf,
+    published: bool,
+}
+
+impl Drop for PreparedFile {
+    fn drop(&mut self) {
+        if !self.published {
+            // No process reads a temporary file, and the next write replaces it: a failure is
+            // harmless.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Whether `path` still names this open file: a folder may be replaced, or another file system be
+/// mounted over it, and what is written to the file then is lost.
+pub fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |about: fs::Metadata| (about.dev(), about.ino());
+    let open = file.metadata().map(identity).ok();
+    open.is_some() && open == fs::metadata(path).map(identity).ok()
+}
+
+fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    PathBuf::from(name)
+}
+
+fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_tree(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unpublished_file_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let disk = Disk::new();
+        drop(disk.prepare(&path, b"one").unwrap());
+        assert_eq!(disk.list(dir.path()).unwrap(), Vec::<PathBuf>::new());
+        let prepared = disk.prepare(&path, b"two").unwrap();
+        disk.publish(prepared).unwrap();
+        assert_eq!(disk.read(&path).unwrap().unwrap(), b"two");
+        assert_eq!(disk.list(dir.path()).unwrap(), [path]);
+    }
+
+    #[test]
+    fn an_injected_fault_names_operation_and_path() {
+        let disk = Disk::with_fault(Arc::new(|operation, _| match operation {
+            Operation::Write => Err(ErrorKind::StorageFull.into()),
+            _ => Ok(()),
+        }));
+        let error = disk.prepare(Path::new("/nowhere/x"), b"").unwrap_err();
+        assert_eq!(error.to_string(), "cannot write /nowhere/x.tmp");
+    }
+
+    #[test]
+    fn a_copied_directory_replaces_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("a"), dir.path().join("b"));
+        fs::create_dir_all(from.join("sub")).unwrap();
+        fs::write(from.join("sub/x"), b"x").unwrap();
+        fs::create_dir_all(&to).unwrap();
+        fs::write(to.join("old"), b"old").unwrap();
+        Disk::new().copy_dir(&from, &to).unwrap();
+        assert_eq!(fs::read(to.join("sub/x")).unwrap(), b"x");
+        assert!(!to.join("old").exists());
+    }
+}

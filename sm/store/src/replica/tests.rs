@@ -1,0 +1,336 @@
+//! A claim over a master that is silent: when it is made, and by which calls of the store.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::{Receiver, channel};
+
+use super::*;
+use crate::{LoadReport, MemoryStore, Store};
+
+const OWN: Guid = Guid(1);
+const MASTER: Guid = Guid(2);
+const LIMIT: Duration = Duration::from_secs(30);
+/// How long a call of a store that hangs takes, but for a deadline.
+const HANGS: Duration = Duration::from_secs(20);
+
+/// A call of the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Call {
+    Observe,
+    Claim(Life),
+    Beat,
+}
+
+/// A store whose epoch the master holds.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Inner>>);
+
+struct Inner {
+    seen: SeenEpoch,
+    calls: Vec<Call>,
+    /// When it was looked at.
+    looks: Vec<Instant>,
+    /// The master shows a sign of life when its epoch is claimed.
+    beats_at_claim: bool,
+    deadline: Deadline,
+    /// Calls that begin now have no answer.
+    hangs: bool,
+}
+
+impl Shared {
+    fn new() -> Shared {
+        let epoch = Epoch {
+            number: 7,
+            holder: MASTER,
+        };
+        Shared(Arc::new(Mutex::new(Inner {
+            seen: SeenEpoch {
+                epoch,
+                revision: 1,
+                beat: 1,
+                is_released: false,
+                plan: 3,
+            },
+            calls: Vec::new(),
+            looks: Vec::new(),
+            beats_at_claim: false,
+            deadline: Deadline::default(),
+            hangs: false,
+        })))
+    }
+
+    fn beat(&self) {
+        self.0.lock().seen.beat += 1;
+    }
+
+    /// A call begins; in a store that hangs it ends by the deadline without an answer.
+    fn call(&self, call: Call) -> Result<(), StoreError> {
+        let (hangs, deadline) = {
+            let mut inner = self.0.lock();
+            inner.calls.push(call);
+            (inner.hangs, inner.deadline.clone())
+        };
+        if !hangs {
+            return Ok(());
+        }
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().build().unwrap();
+        let begun = now();
+        runtime.block_on(deadline.end_of_call(begun, begun + HANGS));
+        Err(StoreError::Unreachable {
+            endpoints: String::new(),
+            reason: "it hangs".to_owned(),
+        })
+    }
+
+    fn claims(&self) -> Vec<Call> {
+        let calls = self.0.lock().calls.clone();
+        let is_claim = |call: &Call| matches!(call, Call::Claim(_));
+        calls.into_iter().filter(is_claim).collect()
+    }
+}
+
+impl Store for Shared {
+    fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
+        MemoryStore::new().load()
+    }
+
+    fn commit(&mut self, _: &ChangeSet) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl SharedStore for Shared {
+    fn deadline(&self) -> Deadline {
+        self.0.lock().deadline.clone()
+    }
+
+    fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
+        self.call(Call::Observe)?;
+        let mut inner = self.0.lock();
+        inner.looks.push(now());
+        Ok(Some(inner.seen))
+    }
+
+    fn claim(
+        &mut self,
+        holder: Guid,
+        seen: Option<SeenEpoch>,
+        life: Life,
+    ) -> Result<Option<Epoch>, StoreError> {
+        self.call(Call::Claim(life))?;
+        let mut inner = self.0.lock();
+        inner.seen.beat += i64::from(inner.beats_at_claim);
+        let is_same = match life {
+            Life::Counts => seen == Some(inner.seen),
+            Life::Ignored => seen.map(|seen| seen.revision) == Some(inner.seen.revision),
+        };
+        if is_same {
+            let number = inner.seen.epoch.number + 1;
+            inner.seen.epoch = Epoch { number, holder };
+            inner.seen.revision += 1;
+        }
+        Ok(is_same.then_some(inner.seen.epoch))
+    }
+
+    fn beat(&mut self) -> Result<(), StoreError> {
+        self.call(Call::Beat)
+    }
+
+    fn announce(&mut self, _: Guid, _: &str) -> Result<BTreeMap<Guid, String>, StoreError> {
+        Ok(BTreeMap::new())
+    }
+
+    fn release(&mut self) {}
+
+    fn follow(&mut self) -> Result<BTreeSet<String>, StoreError> {
+        Ok(BTreeSet::new())
+    }
+
+    fn tables(&self, _: &[&str]) -> Persisted {
+        Persisted::default()
+    }
+
+    fn state(&self) -> Persisted {
+        Persisted::default()
+    }
+}
+
+/// A replica that has just seen a sign of life of the master, and what it tells.
+fn watching(store: &Shared) -> (ReplicaHandle, Receiver<ReplicaEvent>) {
+    let (sender, events) = channel();
+    let tell = Box::new(move |event| drop(sender.send(event)));
+    let replica = ReplicaHandle::start(Box::new(store.clone()), tell).unwrap();
+    let seen = events.recv_timeout(LIMIT).unwrap();
+    assert!(matches!(seen, ReplicaEvent::Seen(Some(_))), "{seen:?}");
+    (replica, events)
+}
+
+/// A claim over the master, which does not answer in the fabric.
+fn over_master(insists: bool) -> Claim {
+    Claim {
+        own: OWN,
+        over: Some(MASTER),
+        insists,
+        state: Persisted::default(),
+        held_before: 0,
+        is_master: false,
+        number: 1,
+    }
+}
+
+/// The answer to a claim.
+fn answer(events: &Receiver<ReplicaEvent>) -> ReplicaEvent {
+    loop {
+        let event = events.recv_timeout(LIMIT).unwrap();
+        if !matches!(event, ReplicaEvent::Planned(_) | ReplicaEvent::Health(_)) {
+            return event;
+        }
+    }
+}
+
+#[test]
+fn a_claim_over_a_silent_master_waits_for_its_silence_and_is_then_made_with_one_call() {
+    let store = Shared::new();
+    let (replica, events) = watching(&store);
+    let claimed = now();
+    replica.claim(over_master(false));
+    let answer = answer(&events);
+    assert!(
+        matches!(answer, ReplicaEvent::Granted { epoch, .. } if epoch.holder == OWN),
+        "{answer:?}"
+    );
+    // It was seen to live at most one look before.
+    assert!(claimed.elapsed() + BEAT >= SILENT);
+    // A sign of life since the last look would have kept the epoch: no look goes before.
+    assert_eq!(store.claims(), [Call::Claim(Life::Counts)]);
+    replica.close();
+}
+
+#[test]
+fn a_sign_of_life_ends_the_wait_and_the_claim() {
+    let store = Shared::new();
+    let (replica, events) = watching(&store);
+    replica.claim(over_master(false));
+    store.beat();
+    let answer = answer(&events);
+    assert!(matches!(answer, ReplicaEvent::Refused(_)), "{answer:?}");
+    assert_eq!(store.claims(), []);
+    replica.close();
+}
+
+#[test]
+fn a_sign_of_life_at_the_last_moment_keeps_the_epoch() {
+    let store = Shared::new();
+    store.0.lock().beats_at_claim = true;
+    let (replica, events) = watching(&store);
+    replica.claim(over_master(false));
+    let answer = answer(&events);
+    assert!(matches!(answer, ReplicaEvent::Refused(_)), "{answer:?}");
+    assert_eq!(store.claims(), [Call::Claim(Life::Counts)]);
+    replica.close();
+}
+
+#[test]
+fn a_claim_that_is_taken_back_while_it_waits_is_not_made() {
+    let store = Shared::new();
+    let (replica, events) = watching(&store);
+    replica.claim(over_master(false));
+    replica.release();
+    std::thread::sleep(SILENT + 2 * BEAT);
+    assert_eq!(store.claims(), []);
+    let told: Vec<ReplicaEvent> = events.try_iter().collect();
+    let is_answer = |event: &ReplicaEvent| {
+        matches!(
+            event,
+            ReplicaEvent::Granted { .. } | ReplicaEvent::Refused(_)
+        )
+    };
+    assert!(!told.iter().any(is_answer), "{told:?}");
+    replica.close();
+}
+
+#[test]
+fn a_look_follows_a_sign_of_life_by_a_beat_and_another_look_by_less() {
+    let store = Shared::new();
+    let (replica, _events) = watching(&store);
+    std::thread::sleep(3 * BEAT);
+    let looks = store.0.lock().looks.clone();
+    let gaps: Vec<Duration> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let (first, later) = gaps.split_first().expect("it looks again");
+    assert!(*first >= BEAT, "{gaps:?}");
+    assert!(later.iter().any(|&gap| gap < BEAT / 2), "{gaps:?}");
+    replica.close();
+}
+
+#[test]
+fn a_claim_that_insists_waits_for_no_silence() {
+    let store = Shared::new();
+    let (replica, events) = watching(&store);
+    store.beat();
+    replica.claim(over_master(true));
+    let answer = answer(&events);
+    assert!(matches!(answer, ReplicaEvent::Granted { .. }), "{answer:?}");
+    assert_eq!(store.claims(), [Call::Claim(Life::Ignored)]);
+    replica.close();
+}
+
+#[test]
+fn a_claim_over_a_silent_master_is_answered_in_time_by_a_store_that_hangs() {
+    // It hangs in a look before the claim, or while the claim waits for the end of a silence.
+    for before in [true, false] {
+        let store = Shared::new();
+        let (replica, events) = watching(&store);
+        let claimed = now();
+        if before {
+            store.0.lock().hangs = true;
+            std::thread::sleep(2 * BEAT);
+        }
+        replica.claim(over_master(false));
+        store.0.lock().hangs = true;
+        let without = answer(&events);
+        assert!(
+            matches!(without, ReplicaEvent::Unreachable { number: 1, .. }),
+            "{without:?}"
+        );
+        assert!(claimed.elapsed() < HANGS / 2, "{:?}", claimed.elapsed());
+        // The store goes on: the claim is repeated.
+        store.0.lock().hangs = false;
+        let again = answer(&events);
+        assert!(
+            matches!(
+                again,
+                ReplicaEvent::Granted { .. } | ReplicaEvent::Refused(_)
+            ),
+            "{again:?}"
+        );
+        replica.close();
+    }
+}
+
+#[test]
+fn a_check_is_a_sign_of_life_and_no_look() {
+    let store = Shared::new();
+    store.0.lock().seen.epoch.holder = OWN;
+    let (replica, events) = watching(&store);
+    replica.claim(Claim {
+        over: None,
+        ..over_master(false)
+    });
+    let granted = answer(&events);
+    assert!(
+        matches!(granted, ReplicaEvent::Granted { .. }),
+        "{granted:?}"
+    );
+    store.0.lock().calls.clear();
+    replica.check();
+    let held = answer(&events);
+    assert!(matches!(held, ReplicaEvent::Held), "{held:?}");
+    let calls = store.0.lock().calls.clone();
+    assert!(calls.contains(&Call::Beat), "{calls:?}");
+    assert!(!calls.contains(&Call::Observe), "{calls:?}");
+    replica.close();
+}

@@ -1,0 +1,225 @@
+//! Kills a process that writes to the store, at every place, and inspects the files left.
+//!
+//! This test binary runs itself again as the process to be killed; an environment variable tells
+//! the two apart. It is a program of its own: a child of any other test would hold the lock of a
+//! store that is open here.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rsm_ids::{Guid, Lid, Lmc};
+use rsm_model::LidClaim;
+use rsm_store::io::Disk;
+use rsm_store::{
+    ChangeSet, LoadReport, Namespace, Origin, Persisted, SledStore, Store, StoreFabric,
+};
+
+const DIR: &str = "RSM_TEST_STORE_DIR";
+const COMMITS: &str = "RSM_TEST_STORE_COMMITS";
+const DIE_AT: &str = "RSM_TEST_STORE_DIE_AT";
+
+/// The changes of commit `n` (from 1): a few claims, one of them moved later and one removed, and
+/// two records. Every commit changes a record of an earlier one.
+fn changes(n: u64) -> ChangeSet {
+    let mut set = ChangeSet::new();
+    for i in 0..40 {
+        let slot = (n * 40 + i) % 20_000;
+        let claim = LidClaim {
+            lid: Lid(1 + slot as u16),
+            lmc: Lmc::ZERO,
+            last_seen: n,
+        };
+        set.set_claim(Guid(0x1_0000 + slot), claim).unwrap();
+    }
+    set.remove_claim(Guid(0x1_0000 + (n * 40).saturating_sub(17)));
+    let table: Vec<u8> = (0..2000u32).map(|i| (u64::from(i) * n) as u8).collect();
+    let namespace = Namespace::new("crash").unwrap();
+    set.set_record(&namespace, &[n as u8 % 7], &table).unwrap();
+    set.set_record(&namespace, &(n % 11).to_be_bytes(), &vec![n as u8; 300])
+        .unwrap();
+    set.set_plan_generation(n);
+    set
+}
+
+fn after(commits: u64) -> Persisted {
+    let mut state = Persisted::default();
+    for n in 1..=commits {
+        state.apply(&changes(n));
+    }
+    state
+}
+
+/// The process to be killed; as an ordinary test it does nothing.
+#[test]
+fn child() {
+    let Ok(dir) = std::env::var(DIR) else { return };
+    let number = |name| std::env::var(name).ok().and_then(|v| v.parse().ok());
+    let commits: u64 = number(COMMITS).unwrap_or(u64::MAX);
+    let die_at = number(DIE_AT).unwrap_or(u64::MAX);
+    let count = AtomicU64::new(0);
+    let disk = Disk::with_fault(Arc::new(move |_, _| {
+        if count.fetch_add(1, Ordering::Relaxed) == die_at {
+            std::process::abort();
+        }
+        Ok(())
+    }));
+    let mut store = match SledStore::open_on(Path::new(&dir), StoreFabric::Hardware, disk) {
+        Ok(store) => store,
+        Err(error) => return say("open-failed", &error.to_string()),
+    };
+    let (state, _) = store.load().unwrap();
+    for n in state.plan_generation + 1..=commits {
+        match store.commit(&changes(n)) {
+            Ok(()) => say("acknowledged", &n.to_string()),
+            Err(error) => {
+                say("commit-failed", &error.to_string());
+                // The store still answers, with the state that it has committed.
+                assert_eq!(store.load().unwrap().0, after(n - 1));
+                assert!(store.commit(&changes(n)).is_err());
+                return;
+            }
+        }
+    }
+    store.close().unwrap();
+}
+
+/// Past libtest, which would keep the output to itself until the test ends.
+fn say(word: &str, what: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "@{word} {what}").unwrap();
+    out.flush().unwrap();
+}
+
+fn command(dir: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
+    command.env(DIR, dir);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+}
+
+/// Held by each test that starts children. A child that is forked while another test has a store
+/// open holds that store's lock, too, until it executes its program; the next process to open the
+/// store would find it in use.
+static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+
+/// The child's lines, as it prints them.
+fn words(child: &mut Child) -> impl Iterator<Item = (String, String)> + use<> {
+    let out = BufReader::new(child.stdout.take().unwrap());
+    out.lines().map_while(Result::ok).filter_map(|line| {
+        // libtest's own text may stand before it on the same line.
+        let (_, said) = line.split_once('@')?;
+        let (word, what) = said.split_once(' ')?;
+        Some((word.to_owned(), what.to_owned()))
+    })
+}
+
+fn acknowledged(said: impl Iterator<Item = (String, String)>) -> u64 {
+    said.filter(|(word, _)| word == "acknowledged")
+        .filter_map(|(_, n)| n.parse().ok())
+        .last()
+        .unwrap_or(0)
+}
+
+/// Opens the store left behind. It must be in the state after some commit, not before the last
+/// acknowledged one.
+fn inspect(dir: &Path, acknowledged: u64) -> (u64, LoadReport) {
+    let mut store = SledStore::open(dir, StoreFabric::Hardware).unwrap();
+    let (state, report) = store.load().unwrap();
+    let reached = state.plan_generation;
+    assert!(
+        reached >= acknowledged,
+        "commit {acknowledged} was acknowledged, {reached} is left: {report}"
+    );
+    assert!(report.quarantined.is_none(), "{report}");
+    assert!(report.notes.is_empty(), "{report}");
+    assert!(state == after(reached), "not the state after {reached}");
+    (reached, report)
+}
+
+#[test]
+fn a_crash_at_any_step_loses_no_acknowledged_commit() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let dir = tempfile::tempdir().unwrap();
+    for die_at in 0.. {
+        let path = dir.path().join(die_at.to_string());
+        let mut child = command(&path)
+            .env(COMMITS, "3")
+            .env(DIE_AT, die_at.to_string())
+            .spawn()
+            .unwrap();
+        let last = acknowledged(words(&mut child));
+        let status = child.wait().unwrap();
+        let (reached, report) = inspect(&path, last);
+        if status.success() {
+            assert_eq!((last, reached, report.origin), (3, 3, Origin::Clean));
+            assert!(die_at > 20, "only {die_at} steps");
+            return;
+        }
+    }
+}
+
+fn kill_rounds(rounds: u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state");
+    let mut reached = 0;
+    for round in 0..rounds {
+        let mut child = command(&path).spawn().unwrap();
+        let mut said = words(&mut child);
+        // A different number of commits each round; the kill falls anywhere in the one after.
+        let lives = 1 + (round * 7) % 13;
+        let seen = acknowledged(said.by_ref().take(lives as usize));
+        child.kill().unwrap();
+        let last = seen.max(acknowledged(said));
+        child.wait().unwrap();
+        assert!(last > reached, "no progress in round {round}");
+        (reached, _) = inspect(&path, last);
+    }
+}
+
+#[test]
+fn killed_at_any_time_nothing_acknowledged_is_lost() {
+    let _alone = ONE_AT_A_TIME.lock();
+    kill_rounds(20);
+}
+
+#[test]
+#[ignore = "a soak of some minutes"]
+fn killed_at_any_time_soak() {
+    let _alone = ONE_AT_A_TIME.lock();
+    kill_rounds(300);
+}
+
+/// To the process, a file size limit looks like a full disk.
+#[test]
+fn a_full_disk_is_an_error_and_no_loss() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state");
+    // Enough for some commits, not for all: 512-byte blocks, so a megabyte for each file.
+    let program = command(&path);
+    let mut child = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "sh"])
+        .arg(program.get_program())
+        .args(program.get_args())
+        .env(DIR, &path)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let said: Vec<_> = words(&mut child).collect();
+    let status = child.wait().unwrap();
+    let last = acknowledged(said.iter().cloned());
+    assert!(
+        said.iter().any(|(word, _)| word == "commit-failed"),
+        "the limit was never felt: {:?}, {status}",
+        said.last()
+    );
+    assert!(status.success(), "{status}: {:?}", said.last());
+    assert!(last > 0);
+    inspect(&path, last);
+}
