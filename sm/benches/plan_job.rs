@@ -12,10 +12,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rsm::plan::policy::Policy;
-use rsm::plan::{Plan, PlanJob, plan};
 use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
+use rsm_plan::policy::Policy;
+use rsm_plan::{Plan, PlanJob, plan};
 use rsm_routing::generate::generate;
 
 /// How often the first plan is made, which takes seconds.

@@ -17,12 +17,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rsm::health::SlowLinks;
 use rsm::offline;
-use rsm::plan::policy::Policy;
-use rsm::plan::{self, Outcome, PlanJob};
 use rsm::sa::{Sa, SaConfig, SaRequest, SaSnapshot};
-use rsm::state::{Identity, Role, Snapshot};
 use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
@@ -36,6 +32,10 @@ use rsm_mad::wire::sa::{
     SaMad,
 };
 use rsm_model::fabric::Fabric;
+use rsm_model::slow_links::SlowLinks;
+use rsm_plan::policy::Policy;
+use rsm_plan::{self, Outcome, PlanJob};
+use rsm_state::{Identity, Role, Snapshot};
 
 const FABRICS: [&str; 2] = ["fat-tree:k=12,levels=3", "pgft:3;32,32,44;1,32,16;1,1,2"];
 
@@ -66,7 +66,7 @@ fn settled(spec: &str) -> Snapshot {
     let netlist = offline::load(spec).expect("the specification is right");
     let mut fabric = Fabric::of_netlist(&netlist);
     let job = PlanJob::first(Arc::new(fabric.clone()), Arc::new(Policy::default()));
-    let Outcome::Plan(plan) = plan::plan(&job) else {
+    let Outcome::Plan(plan) = rsm_plan::plan(&job) else {
         unreachable!("a generated tree can be routed");
     };
     for (&port, claim) in &plan.lids.lids {
@@ -102,7 +102,7 @@ fn settled(spec: &str) -> Snapshot {
         adaptive: Arc::default(),
         slow_links: SlowLinks::default(),
         m_keys: Default::default(),
-        congestion: rsm::congestion::CongestionView::default(),
+        congestion: rsm_model::congestion::CongestionView::default(),
         findings: Arc::new([]),
         history: Arc::new([]),
         stats: ClientStats::default(),

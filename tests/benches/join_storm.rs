@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
+use options::Options;
 use parking_lot::Mutex;
 use rsm::core::Event;
 use rsm::daemon::sa::{SaSetup, Surroundings, TimeSource};
-use rsm::plan::groups::GroupSet;
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -29,12 +29,11 @@ use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::sa::SaMad;
+use rsm_plan::groups::GroupSet;
 use rsm_tests::clock::{now, wait_for};
 use rsm_tests::measure::{memory, milliseconds, reset_peak};
 use rsm_tests::storm::{BROADCAST_LID, Crowd, Host, Outcome};
 use rsm_tests::virtual_time::{Settings, World};
-
-use options::Options;
 
 /// 45,056 hosts.
 const DEFAULT_SPEC: &str = "pgft:3;32,32,44;1,32,16;1,1,2";

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use rsm::daemon::sa::{AckJournal, SaHandle, SaSetup, Surroundings, TimeSource};
 use rsm::sa;
-use rsm::state::Snapshot;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
@@ -19,6 +18,7 @@ use rsm_mad::transport::{
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaHeader};
 use rsm_sim::live::{self, SimHandle, SimTransport};
+use rsm_state::Snapshot;
 
 use crate::clock::wait_for;
 use crate::virtual_time::{Settings, World};

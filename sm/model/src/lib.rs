@@ -16,6 +16,7 @@
 pub mod adaptive_image;
 pub mod alias_guids;
 pub mod capabilities;
+pub mod congestion;
 pub mod expected;
 pub mod fabric;
 pub mod findings;
@@ -33,6 +34,7 @@ pub mod p_keys;
 mod parts;
 pub mod port_info;
 pub mod sl2vl_image;
+pub mod slow_links;
 pub mod text;
 pub mod vports;
 pub mod whole;

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_hardware::push::{Cause, FailedSet, Task};
+use rsm_hardware::sweep::adaptive::{can_route_adaptively, fail, pass, to_read_back};
+use rsm_hardware::sweep::adaptive_trials::TrialFault;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_model::InventorySwitch;
@@ -12,14 +15,11 @@ use rsm_model::adaptive_image::entries_of_block;
 use rsm_model::adaptive_image::{entry_block, groups_of_block};
 use rsm_model::capabilities::DeviceType;
 use rsm_model::habits::{DeviceHabit, DeviceKind};
+use rsm_plan::Plan;
+use rsm_plan::adaptive::{Adaptive, AdaptiveHardware, AdaptiveSwitch};
 use rsm_routing::adaptive::GroupIds;
 
 use super::Core;
-use crate::plan::Plan;
-use crate::plan::adaptive::{Adaptive, AdaptiveHardware, AdaptiveSwitch};
-use crate::push::{Cause, FailedSet, Task};
-use crate::sweep::adaptive::{can_route_adaptively, fail, pass, to_read_back};
-use crate::sweep::adaptive_trials::TrialFault;
 
 /// The pause before questions to a switch on trial are repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(1);

@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use rsm_gdr::host_order::HostPositions;
 use rsm_ids::{Guid, Lid};
+use rsm_plan::lids::{Apart, Claim, Claims};
+use rsm_state::Role;
 
 use super::Core;
 use super::epoch::{EpochState, Holding};
-use crate::plan::lids::{Apart, Claim, Claims};
-use crate::state::Role;
 
 /// LIDs of a block: as many ports can be new in a part of the fabric before its manager gives LIDs
 /// that another one may give, too.

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_hardware::sweep::Query;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind};
+use rsm_state::{Convergence, Role};
 
 use super::convergence::Pushed;
 use super::event::Effect;
 use super::stage::Stage;
 use super::{Core, HISTORY, Pass, SavedCoreState};
-use crate::state::{Convergence, Role};
-use crate::sweep::Query;
 
 impl Core {
     /// Ends a pass: records its cost, publishes its result, and schedules a repair of its failures.

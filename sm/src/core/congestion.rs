@@ -6,13 +6,13 @@ use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::{Datagram, Inbound};
 use rsm_mad::wire::header::{Class, MadHeader};
+use rsm_monitor::congestion::CongestionManager;
+use rsm_monitor::counters::{PlannedLevels, Routes};
+use rsm_plan::Plan;
+use rsm_state::Role;
 
 use super::Core;
 use super::event::Effect;
-use crate::congestion::CongestionManager;
-use crate::counters::{PlannedLevels, Routes};
-use crate::plan::Plan;
-use crate::state::Role;
 
 /// The service level where the plan names none.
 const SL: u8 = 0;

@@ -6,8 +6,7 @@ use std::time::Duration;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 use rsm_model::whole::Whole;
-
-use crate::state::{Convergence, TablesWritten};
+use rsm_state::{Convergence, TablesWritten};
 
 /// Measures a convergence while it is under way.
 #[derive(Clone, Default, Debug)]

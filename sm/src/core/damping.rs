@@ -11,8 +11,7 @@ use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PortState;
 use rsm_model::fabric::{Delta, Fabric};
-
-use crate::plan::policy::DampingPolicy;
+use rsm_plan::policy::DampingPolicy;
 
 /// The recent changes of links, each named by its end with the lower (GUID, port).
 #[derive(Clone, Debug)]

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use rsm_hardware::diff::{Changes, next_bounce};
+use rsm_hardware::sweep::doubts::{Doubt, Reading};
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Mtu, PortInfo, PortState, VlCap};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
@@ -10,8 +12,6 @@ use rsm_model::habits::DeviceKind;
 use rsm_model::port_info::{FieldMask, LinkMismatch};
 
 use super::Core;
-use crate::diff::{Changes, next_bounce};
-use crate::sweep::doubts::{Doubt, Reading};
 
 /// Mismatched links that have a finding of their own; a wrong setting makes thousands.
 const MISMATCHES_SHOWN: usize = 16;

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_plan::PlanError;
+use rsm_plan::avoid::{Avoid, Part, Reason};
 
 use super::Core;
 use super::event::{Effect, Ticket};
 use super::trial::Trial;
-use crate::avoid::{Avoid, Part, Reason};
-use crate::plan::PlanError;
 
 /// How many drained parts have findings of their own; the rest share one.
 const FINDINGS: usize = 64;

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rsm_hardware::diff::{Changes, Comparison, Reregister};
+use rsm_hardware::push::rehearse;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PortInfo;
 use rsm_model::fabric::{Fabric, PortRef};
+use rsm_plan::Plan;
 
 use super::convergence::Pushed;
 use super::event::Effect;
 use super::{Core, Mode};
-use crate::diff::{Changes, Comparison, Reregister};
-use crate::plan::Plan;
-use crate::push::rehearse;
 
 /// The ports that learn of another manager: what a takeover sends beside the difference between
 /// plan and hardware.

@@ -19,11 +19,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_hardware::diff::{Looked, LookedMulticast, Reregister};
+use rsm_hardware::sweep::SweepScope;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::Mark;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_monitor::health::Health;
+use rsm_plan::lids::{Apart, Claim, Claims};
+use rsm_state::Role;
 use rsm_store::Epoch;
 
 use super::event::{Effect, EpochEvent, EpochRequest};
@@ -34,11 +39,6 @@ use super::requests::Context;
 use super::role::{self, ElectionOutcome};
 use super::stage::Stage;
 use super::{Core, SavedCoreState};
-use crate::diff::{Looked, LookedMulticast, Reregister};
-use crate::health::Health;
-use crate::plan::lids::{Apart, Claim, Claims};
-use crate::state::Role;
-use crate::sweep::SweepScope;
 
 /// Time between two claims after a refusal.
 const AGAIN: Duration = Duration::from_secs(1);

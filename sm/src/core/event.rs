@@ -8,6 +8,7 @@ use rsm_config::m_keys::Generations;
 use rsm_config::overlay::{Change, ChangeError, WhenCutOff};
 use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::GpuInventory;
+use rsm_hardware::push::Foreseen;
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::transport::{Datagram, Inbound};
 use rsm_mad::wire::attr::Notice;
@@ -15,18 +16,17 @@ use rsm_model::alias_guids::AliasGuids;
 use rsm_model::expected::{Accept, Expected};
 use rsm_model::findings::Finding;
 use rsm_model::footprint::Footprints;
+use rsm_monitor::health::PortErrors;
+use rsm_plan::avoid::{Part, Reason};
+use rsm_plan::groups::GroupSet;
+use rsm_plan::lids::Claims;
+use rsm_plan::{Outcome, PlanJob};
 use rsm_routing::engine::EngineKind;
+use rsm_state::{Convergence, Forthcoming, Snapshot};
 use rsm_store::Epoch;
 
 use super::overlay::ChangeEffect;
 use super::{CoreConfig, SavedCoreState};
-use crate::avoid::{Part, Reason};
-use crate::health::PortErrors;
-use crate::plan::groups::GroupSet;
-use crate::plan::lids::Claims;
-use crate::plan::{Outcome, PlanJob};
-use crate::push::Foreseen;
-use crate::state::{Convergence, Forthcoming, Snapshot};
 
 /// Identifies a command whose issuer waits for its effect.
 pub type Ticket = u64;
@@ -177,7 +177,7 @@ pub enum Command {
     Reload(Box<CoreConfig>),
     /// Route around these parts as well, all of them or none.
     Drain {
-        /// The parts, each with [`Reason::Drained`](crate::avoid::Reason::Drained).
+        /// The parts, each with [`Reason::Drained`](rsm_plan::avoid::Reason::Drained).
         parts: BTreeMap<Part, Reason>,
         /// Whether the parts are drained even if ports would be cut off without them.
         forced: bool,

@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rsm_hardware::diff::{NotKept, differing_blocks};
+use rsm_hardware::sweep::port_states::PortStateProofs;
+use rsm_hardware::sweep::{AgentAnswer, Query};
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::{Completion, Handled, RequestFailure};
@@ -11,16 +14,13 @@ use rsm_model::Mark;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::habits::DeviceHabits;
 use rsm_model::managed::Origin;
+use rsm_plan::Outcome;
+use rsm_plan::groups::GroupSet;
+use rsm_plan::managed::Source;
 
 use super::requests::Context;
 use super::stage::Stage;
 use super::{Command, Core};
-use crate::diff::{NotKept, differing_blocks};
-use crate::plan::Outcome;
-use crate::plan::groups::GroupSet;
-use crate::plan::managed::Source;
-use crate::sweep::port_states::PortStateProofs;
-use crate::sweep::{AgentAnswer, Query};
 
 impl Core {
     pub(super) fn on_datagram(&mut self, datagram: &Datagram, now: Time) {

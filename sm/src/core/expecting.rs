@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rsm_mad::Time;
 use rsm_model::expected::{Accept, Cabling};
 use rsm_model::fabric::{Delta, Fabric};
+use rsm_plan::Plan;
+use rsm_plan::lint::Proved;
 
 use super::Core;
-use crate::plan::Plan;
-use crate::plan::lint::Proved;
 
 impl Core {
     /// Updates the expected parts by the difference between the fabric that a sweep found at `now`

@@ -7,17 +7,17 @@
 
 use std::time::Duration;
 
+use rsm_hardware::sweep::{Sweep, SweepScope};
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_state::Role;
 
 use super::convergence::Part;
 use super::epoch::Holding;
 use super::role::{self, ElectionOutcome};
 use super::stage::Stage;
 use super::{Core, Mode};
-use crate::state::Role;
-use crate::sweep::{Sweep, SweepScope};
 
 /// Only stragglers are left when a sweep has settled this many questions for each open one.
 const SETTLED_PER_OPEN: usize = 8;

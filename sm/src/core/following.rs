@@ -8,14 +8,14 @@
 
 use std::time::Duration;
 
+use rsm_hardware::sweep::{Sweep, SweepScope};
 use rsm_mad::Time;
 use rsm_model::Parts;
 use rsm_model::footprint::Footprints;
+use rsm_state::{Following, Role};
 
 use super::scouting::Scouting;
 use super::{Core, SavedCoreState};
-use crate::state::{Following, Role};
-use crate::sweep::{Sweep, SweepScope};
 
 /// Why the standby reads.
 pub(super) const MASTER_CHANGED: &str = "the master has changed the subnet";

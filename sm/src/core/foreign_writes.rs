@@ -8,17 +8,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use rsm_hardware::sweep::Sweep;
+use rsm_hardware::sweep::read_back::{Overwritten, Samples, SwitchField};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::mft_image::MftBlock;
 use rsm_model::port_info::{FieldIndex, FieldMask};
+use rsm_state::Role;
 
 use super::work::doubled;
 use super::{Core, Mode};
-use crate::state::Role;
-use crate::sweep::Sweep;
-use crate::sweep::read_back::{Overwritten, Samples, SwitchField};
 
 /// Parts that a light sweep reads back on a subnet of few switches.
 const SAMPLES: usize = 1024;

@@ -12,8 +12,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_model::fabric::{Fabric, NodeIx, PortRef};
 use rsm_model::mft_image::HeldMasks;
-
-use crate::plan::groups::{GroupMembers, GroupSet};
+use rsm_plan::groups::{GroupMembers, GroupSet};
 
 /// How long inherited members stay: longer than thousands of hosts take to join again after a
 /// reregistration request.

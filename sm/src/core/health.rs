@@ -8,11 +8,12 @@ use rsm_config::Isolate;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::slow_links::SlowLinks;
+use rsm_monitor::health::{Health, PortErrors, SavedHealth};
+use rsm_plan::avoid::{Avoid, Part, Reason};
+use rsm_state::Role;
 
 use super::Core;
-use crate::avoid::{Avoid, Part, Reason};
-use crate::health::{Health, PortErrors, SavedHealth, SlowLinks};
-use crate::state::Role;
 
 /// Unhealthy ports with a finding of their own, the worst ones; one more finding counts the others.
 const NAMED: usize = 64;

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::Guid;
 use rsm_model::Mark;
 use rsm_model::mft_image::HeldMasks;
-
-use crate::plan::HeldTable;
-use crate::sweep::inventory::Inventory;
+use rsm_plan::HeldTable;
 
 /// The forwarding tables of all switches, kept from job to job: a job costs only the switches
 /// written since the last one.

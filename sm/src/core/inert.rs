@@ -8,12 +8,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rsm_hardware::push::Push;
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::PortKey;
+use rsm_plan::avoid;
 
 use super::Core;
-use crate::avoid;
-use crate::push::Push;
-use crate::sweep::inventory::Inventory;
 
 impl Core {
     /// Takes links that a push could not make Active out of the routes, and takes those in again

@@ -21,20 +21,20 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use rsm_hardware::sweep::Query;
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::{Priority, Request, RequestFailure, Response};
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, PortInfo, SmInfo, SmState};
 use rsm_mad::wire::header::AttrId;
+use rsm_state::{Other, Role};
 
 use super::epoch::{CHECK_LIMIT, Holding};
 use super::requests::{Context, routes};
 use super::role::{self, ElectionOutcome};
 use super::stage::Stage;
 use super::{Core, Mode};
-use crate::state::{Other, Role};
-use crate::sweep::Query;
-use crate::sweep::inventory::Inventory;
 
 /// How long a master waits before it asks again, when no manager and not even its own port has
 /// answered.

@@ -8,12 +8,12 @@
 
 use std::time::Duration;
 
+use rsm_hardware::diff::Reregister;
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_state::Role;
 
 use super::Core;
-use crate::diff::Reregister;
-use crate::state::Role;
 
 /// A master that lived so much longer in the fabric than in the store may have acknowledged what the
 /// store does not have. Signs of life come four times a second, and half as often from an etcd whose

@@ -94,6 +94,8 @@ use self::requests::Context;
 pub use self::settings::{CoreConfig, Mode};
 use rsm_config::m_keys::{Generations, KeyHolder};
 use rsm_config::overlay::Overlay;
+use rsm_hardware::diff::{Looked, LookedMulticast, NotKept, Reregister};
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_model::Mark;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::capabilities::DeviceCapabilities;
@@ -103,6 +105,13 @@ use rsm_model::findings::Finding;
 use rsm_model::footprint::{Footprints, Surveyor};
 use rsm_model::habits::DeviceHabits;
 use rsm_model::port_info::LinkMismatch;
+use rsm_model::slow_links::SlowLinks;
+use rsm_monitor::health::{Health, SavedHealth};
+use rsm_plan::avoid::Avoid;
+use rsm_plan::groups::GroupSet;
+use rsm_plan::lids::Claims;
+use rsm_plan::{Plan, RefusedPlan};
+use rsm_state::{Convergence, Role, Snapshot};
 
 use self::silences::Silences;
 use self::stage::Stage;
@@ -111,14 +120,6 @@ use self::traps::TrapHandler;
 use self::trial::{BeforeEngine, Trial};
 use self::vports::VPortOwners;
 use self::work::Work;
-use crate::avoid::Avoid;
-use crate::diff::{Looked, LookedMulticast, NotKept, Reregister};
-use crate::health::{Health, SavedHealth, SlowLinks};
-use crate::plan::groups::GroupSet;
-use crate::plan::lids::Claims;
-use crate::plan::{Plan, RefusedPlan};
-use crate::state::{Convergence, Role, Snapshot};
-use crate::sweep::inventory::Inventory;
 
 /// Number of past convergences kept.
 pub const HISTORY: usize = 256;

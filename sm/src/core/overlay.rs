@@ -13,12 +13,12 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PKey;
 use rsm_model::findings::Finding;
+use rsm_plan::PlanError;
+use rsm_plan::partitions::{loss_between, overfull};
+use rsm_plan::policy::Policy;
 
 use super::Core;
 use super::event::{Effect, Ticket};
-use crate::plan::PlanError;
-use crate::plan::partitions::{loss_between, overfull};
-use crate::plan::policy::Policy;
 
 /// The partitions of file and overlay.
 #[derive(Debug)]

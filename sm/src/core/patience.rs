@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use rsm_hardware::sweep::{AgentAnswer, Query, Withdrawal};
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::{ClientConfig, Priority, Request};
@@ -12,7 +13,6 @@ use rsm_model::InventoryNode;
 use super::Core;
 use super::requests::Context;
 use super::stage::Stage;
-use crate::sweep::{AgentAnswer, Query, Withdrawal};
 
 /// Attempts of a Set that a node leaves unanswered before a push goes on without the node, if
 /// urgent work waits.

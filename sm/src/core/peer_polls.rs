@@ -9,11 +9,11 @@ use std::time::Duration;
 use rsm_mad::Time;
 use rsm_mad::client::{Completion, Priority, Request};
 use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
+use rsm_state::Role;
 
 use super::Core;
 use super::epoch::Holding;
 use super::requests::{Context, routes};
-use crate::state::Role;
 
 /// Time between two questions. The client repeats one that is not answered within it.
 const PEER_POLL: Duration = Duration::from_millis(100);

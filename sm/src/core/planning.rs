@@ -3,21 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rsm_hardware::diff::Changes;
 use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
 use rsm_model::fabric::Delta;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::mft_image::HeldMasks;
+use rsm_plan::groups::GroupSet;
+use rsm_plan::lids::{Claim, vport_claims};
+use rsm_plan::{JobKind, Outcome, Plan, PlanJob};
+use rsm_state::Role;
 
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
 use super::stage::Stage;
 use super::{Core, Pass};
-use crate::diff::Changes;
-use crate::plan::groups::GroupSet;
-use crate::plan::lids::{Claim, vport_claims};
-use crate::plan::{JobKind, Outcome, Plan, PlanJob};
-use crate::state::Role;
 
 impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {

@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use rsm_gdr::host_order::HostPositions;
+use rsm_hardware::diff::{Comparison, Looked, Reregister};
+use rsm_plan::lids::Claims;
+use rsm_plan::{Outcome, Plan, PlanJob};
+use rsm_state::Role;
 
 use super::Core;
 use super::event::Effect;
-use crate::diff::{Comparison, Looked, Reregister};
-use crate::plan::lids::Claims;
-use crate::plan::{Outcome, Plan, PlanJob};
-use crate::state::Role;
 
 /// The inputs of a plan ahead beside the subnet.
 #[derive(Clone, Debug)]

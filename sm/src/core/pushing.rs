@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rsm_hardware::diff::{Changes, Comparison, Looked, VPortChanges};
+use rsm_hardware::push::{Cause, FailedSet, Push, Task};
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::whole::{Step, Whole};
+use rsm_plan::Plan;
 use rsm_routing::tables::Tables;
+use rsm_state::{Forthcoming, Role, TablesWritten};
 
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
 use super::stage::Stage;
 use super::{Core, Mode, Pass};
-use crate::diff::{Changes, Comparison, Looked, VPortChanges};
-use crate::plan::Plan;
-use crate::push::{Cause, FailedSet, Push, Task};
-use crate::state::{Forthcoming, Role, TablesWritten};
 
 impl Core {
     /// Writes the difference to the plan in force, which was made for an earlier state of the

@@ -8,11 +8,11 @@
 use std::time::Duration;
 
 use rsm_mad::Time;
+use rsm_plan::{JobKind, PlanJob};
 use rsm_routing::engine::misses_parts;
+use rsm_state::Role;
 
 use super::{Core, Pass};
-use crate::plan::{JobKind, PlanJob};
-use crate::state::Role;
 
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_secs(1);

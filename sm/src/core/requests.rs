@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use rsm_hardware::push::{Order, Task};
+use rsm_hardware::sweep::{Ask, Query};
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::client::{Completion, Request, RequestFailure, Route, Routes};
 use rsm_mad::ids::DirectedPath;
+use rsm_state::Role;
 
 use super::inquiry::Question;
 use super::stage::Stage;
 use super::{Core, following};
-use crate::push::{Order, Task};
-use crate::state::Role;
-use crate::sweep::{Ask, Query};
 
 /// How many requests the core hands to the client before they are sent.
 ///

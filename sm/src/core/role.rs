@@ -2,11 +2,10 @@
 
 use std::cmp::Reverse;
 
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::wire::attr::{PortInfo, SmInfo, SmState};
-
-use crate::state::{Identity, Other, Role};
-use crate::sweep::inventory::Inventory;
+use rsm_state::{Identity, Other, Role};
 
 /// The outcome of the election.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -16,13 +16,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use rsm_hardware::sweep::Sweep;
 use rsm_ids::Guid;
 use rsm_mad::Time;
+use rsm_state::Role;
 
 use super::Core;
 use super::stage::Stage;
-use crate::state::Role;
-use crate::sweep::Sweep;
 
 /// How long after its begin a reading ahead counts: longer than a takeover waits for a silent
 /// master.

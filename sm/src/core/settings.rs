@@ -7,9 +7,8 @@ use rsm_config::{CongestionPolicy, HealthPolicy, Takeover};
 use rsm_ids::Guid;
 use rsm_mad::client::ClientConfig;
 use rsm_model::NodeNames;
-
-use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
-use crate::state::Identity;
+use rsm_plan::policy::{DampingPolicy, Policy, RebalancePolicy};
+use rsm_state::Identity;
 
 /// How the core treats a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rsm_hardware::sweep::fault;
 use rsm_mad::Time;
 use rsm_mad::client::{Completion, RequestFailure};
 use rsm_model::findings::{Severity, Subject};
@@ -13,7 +14,6 @@ use rsm_model::findings::{Severity, Subject};
 use super::Core;
 use super::requests::Context;
 use super::stage::Stage;
-use crate::sweep::fault;
 
 /// Silence from which on an operator is told of it.
 const SHOWN: Duration = Duration::from_secs(1);

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use rsm_hardware::sweep::fault;
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PortState;
 use rsm_model::InventoryPort;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_state::{Role, Snapshot};
 
 use super::{Core, role};
-use crate::state::{Role, Snapshot};
-use crate::sweep::fault;
 
 /// The state of `core` as a snapshot.
 pub(super) fn take(core: &Core, now: Time) -> Snapshot {

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use rsm_hardware::push::Push;
+use rsm_hardware::sweep::read_back::Samples;
+use rsm_hardware::sweep::{Sweep, SweepScope};
 use rsm_mad::Time;
 use rsm_model::fabric::{Delta, Fabric};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_state::Role;
 
 use super::convergence::Part;
 use super::damping::count_flaps;
@@ -15,10 +19,6 @@ use super::requests::Context;
 use super::role::{self, ElectionOutcome};
 use super::work::Next;
 use super::{Core, Mode, Pass};
-use crate::push::Push;
-use crate::state::Role;
-use crate::sweep::read_back::Samples;
-use crate::sweep::{Sweep, SweepScope};
 
 /// One in this many repairs in a row waits for silent nodes to the end. The others go on without
 /// them as soon as there is a change to plan for, and the answers of slow nodes come too late.

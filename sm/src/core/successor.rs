@@ -16,16 +16,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rsm_hardware::diff::{Changes, PortChange};
+use rsm_hardware::sweep::{Query, Sweep};
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::Time;
 use rsm_model::lft_image::LFT_BLOCK;
+use rsm_plan::Plan;
+use rsm_state::Role;
 
 use super::stage::Stage;
 use super::{Core, Pass};
-use crate::diff::{Changes, PortChange};
-use crate::plan::Plan;
-use crate::state::Role;
-use crate::sweep::{Query, Sweep};
 
 /// Why the pass begins.
 const CAUSE: &str = "the master is gone, whose subnet was read before";

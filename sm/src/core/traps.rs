@@ -10,12 +10,12 @@ use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 use rsm_model::fabric::Delta;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_monitor::health::Babbling;
+use rsm_state::Role;
 
 use super::stage::Stage;
 use super::trap_pauses::TrapPauses;
 use super::{Core, Effect, Mode};
-use crate::health::Babbling;
-use crate::state::Role;
 
 /// Number of ports whose error reports are counted one by one; reports of further ports only add to
 /// the traps' counts.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use rsm_config::overlay::WhenCutOff;
+use rsm_plan::PlanError;
 use rsm_routing::engine::EngineKind;
 
 use super::Core;
 use super::event::{Effect, Ticket};
-use crate::plan::PlanError;
 
 /// A requested setting of routes, until its first plan.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use rsm_ids::Guid;
 use rsm_model::fabric::Fabric;
-
-use crate::plan::groups::{GroupMembers, GroupSet};
+use rsm_plan::groups::{GroupMembers, GroupSet};
 
 /// The port GUID of each virtual port's GUID, of one model of the subnet.
 #[derive(Clone, Default, Debug)]

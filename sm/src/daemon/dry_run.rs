@@ -7,9 +7,11 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use rsm_config::Config;
+use rsm_hardware::push::Foreseen;
 use rsm_mad::transport::{Datagram, Sinks};
 use rsm_mad::wire::header::{MadHeader, Method};
 use rsm_model::findings::FindingKind;
+use rsm_plan;
 use tokio::sync::mpsc;
 
 use super::attachment::{self, FabricSpec, Line, Presence};
@@ -17,9 +19,7 @@ use super::clock::Clock;
 use super::findings::DaemonFindings;
 use super::{EVENTS_AT_ONCE, INBOX, ONCE_REPAIRS, compute, settings, sink, sleep_until};
 use crate::core::{Core, Effect, Event, Mode, SavedCoreState};
-use crate::plan;
 use crate::publish::dry_run::DryRunReport;
-use crate::push::Foreseen;
 
 /// Options of a dry run.
 pub struct DryRunOptions {
@@ -73,7 +73,7 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
                 }
                 Effect::Plan(job) => {
                     let generation = job.generation;
-                    let work = move || compute::run(|| plan::plan(&job));
+                    let work = move || compute::run(|| rsm_plan::plan(&job));
                     let outcome = tokio::task::spawn_blocking(work).await?;
                     let planned = Event::Planned {
                         generation,

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use rsm_state::Snapshot;
 use tokio::sync::watch;
 
 use super::findings::{DaemonFindings, Part};
 use super::state_dir::{self, CHECK_EVERY};
 use crate::dump;
-use crate::state::Snapshot;
 
 /// Writes snapshots to files, on a thread of its own; of several that wait, it writes only the
 /// last.

@@ -16,11 +16,12 @@ use rsm_ids::Guid;
 use tokio::sync::watch;
 
 pub(super) use self::publisher::{Tell, publish};
+use rsm_plan::gpu;
+use rsm_plan::order::roles;
+use rsm_state::Snapshot;
+
 use super::memory::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
-use crate::plan::gpu;
-use crate::plan::order::roles;
 use crate::publish::View;
-use crate::state::Snapshot;
 
 /// The most bytes of all inventories in the store: ten times those of 5,632 hosts with eight GPUs.
 const TEXTS_MAX: usize = 256 << 20;

@@ -63,17 +63,17 @@ use self::service_manager::ServiceManager;
 pub use self::settings::log_findings;
 use rsm_config::m_keys::KeyHolder;
 use rsm_config::{Config, Partitions};
+use rsm_plan;
+use rsm_state::{Convergence, Role, Snapshot};
 use rsm_store::StoreFabric;
 use rsm_store::io::Disk;
 
 use self::signals::Signals;
 use self::state_dir::StateDir;
 use crate::core::{self, Core, Effect, Event};
-use crate::plan;
 use crate::publish::{
     Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, Simulator, View,
 };
-use crate::state::{Convergence, Role, Snapshot};
 
 /// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
 /// that the receive thread never waits while the core sends, and 1.3 MB.
@@ -621,12 +621,12 @@ impl Shell {
     /// Computes a plan; the core gets the event that `planned` makes of it.
     fn start_plan(
         &self,
-        job: Box<plan::PlanJob>,
-        planned: impl FnOnce(plan::Outcome) -> Event + Send + 'static,
+        job: Box<rsm_plan::PlanJob>,
+        planned: impl FnOnce(rsm_plan::Outcome) -> Event + Send + 'static,
         failed: mpsc::Sender<String>,
     ) {
         let inbox = self.inbox.clone();
-        let computed = tokio::task::spawn_blocking(move || compute::run(|| plan::plan(&job)));
+        let computed = tokio::task::spawn_blocking(move || compute::run(|| rsm_plan::plan(&job)));
         tokio::spawn(async move {
             match computed.await {
                 // A closed channel means that the daemon is ending.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use rsm_api::{ActionLog as _, v1};
 use rsm_config::{Applies, ChangedKey, Config, ConfigError, Partitions};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_plan::partitions::all_losses;
 
 use super::Shell;
 use super::findings::Part;
 use super::settings::{self, log_findings};
 use crate::core::{Command, CoreConfig, Event};
-use crate::plan::partitions::all_losses;
 
 impl Shell {
     /// Reads the configuration and its files again. A configuration with errors changes nothing.

@@ -15,16 +15,16 @@ use rsm_config::{
 };
 use rsm_mad::client::ClientConfig;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_plan::adaptive::AdaptivePolicy;
+use rsm_plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
+use rsm_plan::qos::Qos;
 use rsm_routing::engine::{Categories, Category};
+use rsm_state::Identity;
 use rsm_store::Checksum;
 use rsm_store::etcd::{EtcdOptions, TlsFiles};
 
 use crate::core;
-use crate::plan::adaptive::AdaptivePolicy;
-use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
-use crate::qos::Qos;
 use crate::sa::{self, mcast::GroupRules};
-use crate::state::Identity;
 
 /// The core's settings by `config`, with `in_force` as the present partitions. Reads the files that
 /// `config` names, and logs what is odd about them.

@@ -7,14 +7,14 @@ use anyhow::Context as _;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_model::fabric::{Fabric, Node, Port, PortRef};
+use rsm_plan::Plan;
 use rsm_routing::ibnetdiscover;
 use rsm_routing::netlist::{Cable, Netlist, Node as NetNode, NodeKind, PortSpec};
+use rsm_state::Snapshot;
 
 use super::{
     DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all, write_file,
 };
-use crate::plan::Plan;
-use crate::state::Snapshot;
 
 /// Name of the file in ibnetdiscover's format.
 const TOPOLOGY: &str = "topology.ibnetdiscover";

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use prost::Message as _;
 use rsm_api::v1;
 use rsm_model::fabric::Fabric;
+use rsm_state::Snapshot;
 use rsm_store::StoreError;
 use rsm_store::io::{Disk, Operation, is_at};
 
@@ -14,7 +15,6 @@ use super::acts::Acts;
 use super::frame::{self, Frames, Kind};
 use super::scan::{Segment, Segments};
 use super::state::{State, StateChange};
-use crate::state::Snapshot;
 
 /// The folder in the state folder.
 const FOLDER: &str = "history";

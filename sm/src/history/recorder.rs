@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use rsm_api::{is_act, v1};
-
-use crate::state::Snapshot;
+use rsm_state::Snapshot;
 
 /// The most events that wait for the disk: at about 500 bytes each 8 MB, four times what one
 /// snapshot can report. Those beyond are counted and not kept, but for [`ACTS`].

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortInfo};
 use rsm_model::fabric::{Fabric, Node};
-
-use crate::state::{Role, Snapshot};
+use rsm_state::{Role, Snapshot};
 
 /// Length of a finding's text that the state keeps, in bytes: some findings list many parts.
 const MAX_TEXT: usize = 512;

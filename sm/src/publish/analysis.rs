@@ -8,6 +8,9 @@ use rsm_api::{BoxFuture, RoutingError, RoutingQueries, v1};
 use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_model::text::count;
+use rsm_plan::Plan;
+use rsm_plan::avoid::{Avoid, Drained, Part, Reason};
+use rsm_plan::whatif::{self, what_if_all};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::quality::{self, Contention, LinkUse, Settings};
 use tokio::sync::{Mutex, Semaphore};
@@ -17,9 +20,6 @@ use super::cables::{self, Crossed};
 use super::drained;
 use super::published::Published;
 use super::view::View;
-use crate::avoid::{Avoid, Drained, Part, Reason};
-use crate::plan::Plan;
-use crate::whatif::{self, what_if_all};
 
 /// How many requests may wait: more than operators make at a time, and few enough that each is
 /// answered in a minute at the largest fabrics. One is computed at a time, so that managing the

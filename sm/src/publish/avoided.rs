@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_api::v1;
 use rsm_ids::{Guid, PortKey};
 use rsm_model::fabric::Port;
-
-use crate::avoid::{Part, Reason};
-use crate::state::{Snapshot, TablesWritten};
+use rsm_plan::avoid::{Part, Reason};
+use rsm_state::{Snapshot, TablesWritten};
 
 /// Most names in a status: some lines of a screen.
 const MAX_NAMES: usize = 16;
@@ -155,9 +154,9 @@ mod tests {
     use std::sync::Arc;
 
     use rsm_ids::PortNum;
+    use rsm_plan::avoid::{Avoid, Drained};
 
     use super::*;
-    use crate::avoid::{Avoid, Drained};
 
     fn drained(since_unix_ms: u64, name: &str) -> Reason {
         Reason::Drained(Drained {

@@ -7,14 +7,14 @@ use rsm_api::resolve::resolve_port;
 use rsm_api::{RoutingError, timestamp, v1};
 use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
+use rsm_plan::Plan;
+use rsm_plan::avoid::{Part, Reason};
 use rsm_routing::quality::{CrossingHost, crossing, crossing_from};
 use rsm_routing::topology::Destination;
 
 use super::api_view::{api_key, core_key};
 use super::avoided::are_tables_on;
 use super::published::Published;
-use crate::avoid::{Part, Reason};
-use crate::plan::Plan;
 
 /// Hosts that a host sends to and receives from over a cable.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

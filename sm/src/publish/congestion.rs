@@ -8,7 +8,7 @@ use rsm_model::fabric::PortRef;
 use super::api_view::api_key;
 use super::published::Published;
 use super::subnet::{page, ports_from};
-use crate::congestion::{AgentReport, AgentStatus};
+use rsm_model::congestion::{AgentReport, AgentStatus};
 
 /// The agents behind `after`, of the node `of` alone where one is given.
 pub(super) fn agents(

@@ -12,7 +12,9 @@ use rsm_api::{BoxFuture, Control, ControlError, LookupError, v1};
 use rsm_config::overlay::ChangeError;
 use rsm_ids::{Lid, PortKey, PortNum};
 use rsm_model::expected::{Accept, Expected};
+use rsm_plan::avoid::{Drained, Part, Reason};
 use rsm_routing::engine::UnknownEngine;
+use rsm_state::{Convergence, Role};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -20,10 +22,8 @@ use super::published::Published;
 use super::status::management_keys;
 use super::view::View;
 use super::{drained, overlay};
-use crate::avoid::{Drained, Part, Reason};
 use crate::core::event::Ticket;
 use crate::core::{ChangeEffect, Command, Event};
-use crate::state::{Convergence, Role};
 
 /// How many callers may wait at the same time: more than operators and scripts of one site, far
 /// fewer than a script in an endless loop makes. They all wait for the same sweep anyhow.

@@ -15,14 +15,14 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::perf::Counter;
 use rsm_model::fabric::Fabric;
+use rsm_monitor::counters::{
+    self, AgentCounters, Causes, CountersSnapshot, PortCounters, PortReading, TRAFFIC,
+};
 
 use super::api_view::{api_key, core_key};
 use super::published::Published;
 use super::subnet::page;
 use super::view::View;
-use crate::counters::{
-    self, AgentCounters, Causes, CountersSnapshot, PortCounters, PortReading, TRAFFIC,
-};
 
 /// Access to the last readings of the counters, which another thread collects.
 pub trait CountersSource: Send + Sync + 'static {

@@ -6,11 +6,11 @@ use rsm_api::model::{Keyed, PortId, Selector};
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{ControlError, LookupError, v1};
 use rsm_ids::{PortKey, PortNum};
+use rsm_plan::avoid::{Drained, Part};
 
 use super::api_view::api_key;
 use super::avoided::is_written;
 use super::published::Published;
-use crate::avoid::{Drained, Part};
 
 /// The drained parts whose keys are wanted, ascending by key. Looks into the tables as each one is
 /// taken.

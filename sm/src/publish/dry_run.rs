@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use rsm_hardware::push::{AdaptiveStep, Foreseen, PortStep, Task};
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::wire::attr::{
     Attribute, GuidInfo, MulticastForwardingTable, PKey, PKeyTable, PortInfo,
 };
 use rsm_mad::wire::fields;
 use rsm_model::lft_image::LFT_BLOCK;
+use rsm_state::Snapshot;
 use serde::Serialize;
 
 use super::summary::OnceReport;
 use crate::core::Handover;
-use crate::push::{AdaptiveStep, Foreseen, PortStep, Task};
-use crate::state::Snapshot;
-use crate::sweep::inventory::Inventory;
 
 /// Exit code of `rsm --dry-run` where it would send any Set.
 pub const WOULD_SET: u8 = 3;

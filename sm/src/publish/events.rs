@@ -9,13 +9,13 @@ use rsm_api::v1::event::Change;
 use rsm_api::{limits, v1};
 use rsm_ids::{Guid, PortKey};
 use rsm_model::fabric::{Delta, Fabric};
+use rsm_plan::Plan;
+use rsm_plan::avoid::Part;
 use rsm_routing::tables::Lft;
 
 use super::findings::FindingNews;
 use super::log::Logged;
 use super::published::Published;
-use crate::avoid::Part;
-use crate::plan::Plan;
 
 /// The most changes of nodes, ports, links and findings that are listed; a snapshot with more is
 /// summed up in one sentence. A quarter of the journal, so that a fabric that comes up, or half of

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use rsm_api::v1;
 use rsm_api::v1_fields::milliseconds;
 use rsm_mad::Time;
+use rsm_state::Convergence;
 
 use crate::core::HISTORY;
-use crate::state::Convergence;
 
 /// A convergence, and how it is shown.
 #[derive(Debug)]

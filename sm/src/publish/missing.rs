@@ -7,9 +7,9 @@ use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
 use rsm_model::expected::{self, Expected, LostAt, LostEnd, Missing};
 use rsm_model::fabric::Fabric;
+use rsm_state::Snapshot;
 
 use super::api_view::{api_key, shown_state};
-use crate::state::Snapshot;
 
 /// A missing node, as names lead to it.
 pub(super) struct Gone {

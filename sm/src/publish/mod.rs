@@ -1,6 +1,6 @@
 //! The API's view of the core: the traits of [`rsm_api`] over the core's snapshots.
 //!
-//! The daemon hands every [`Snapshot`](crate::state::Snapshot) that the core publishes to
+//! The daemon hands every [`Snapshot`](rsm_state::Snapshot) that the core publishes to
 //! a [`View`], which answers all readers from it and sends watchers its changes. [`Controller`]
 //! carries requests to the core and its answers back; [`PublishedSa`] shows what hosts have
 //! registered with the SA; [`PublishedCounters`] shows performance counters; [`Simulator`] operates a simulated fabric. Nothing here changes the

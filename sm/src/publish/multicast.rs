@@ -10,13 +10,13 @@ use rsm_api::{LookupError, v1};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::wire::sa::JoinState as Bits;
 use rsm_model::fabric::PortRef;
+use rsm_plan::Plan;
 use rsm_routing::mcast::Tree;
 use rsm_routing::topology::SwitchIdx;
 
 use super::api_view::core_key;
 use super::published::Published;
 use super::subnet::page;
-use crate::plan::Plan;
 use crate::sa::mcast::{GroupsView, MulticastGroup, MulticastMember};
 
 /// The groups behind `after` that `filter` matches.

@@ -10,11 +10,11 @@ use rsm_config::{self, PartitionMembers, PartitionOrigin};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
 use rsm_mad::wire::sa::Rate;
+use rsm_plan::Plan;
 
 use super::api_view::api_key;
 use super::published::Published;
 use super::subnet::page;
-use crate::plan::Plan;
 
 /// The partitions behind `after`, each with how many ports are in it.
 pub(super) fn partitions(

@@ -10,6 +10,9 @@ use rsm_mad::Time;
 use rsm_model::expected::MissingCounts;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{FindingKind, Subject};
+use rsm_plan::Plan;
+use rsm_plan::policy::PortPolicy;
+use rsm_state::Snapshot;
 
 use super::api_view::{ApiView, api_key, core_key};
 use super::avoided::Marks;
@@ -18,9 +21,6 @@ use super::log::Logged;
 use super::missing;
 use super::names::Names;
 use super::state::{self, Counts};
-use crate::plan::Plan;
-use crate::plan::policy::PortPolicy;
-use crate::state::Snapshot;
 
 /// A snapshot as readers see it. Immutable but for the index of names, which its first use builds.
 pub(super) struct Published {

@@ -2,9 +2,9 @@
 
 use rsm_api::v1;
 use rsm_config::QosPolicy;
+use rsm_plan::qos::{PortClass, Qos};
 
 use super::published::Published;
-use crate::qos::{PortClass, Qos};
 use crate::sa::SaSnapshot;
 
 /// Tables and rules; how many ports are in a group comes from `sa_snapshot`.

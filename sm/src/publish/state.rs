@@ -9,10 +9,10 @@ use rsm_mad::wire::attr::PortState;
 use rsm_model::fabric::{Fabric, Node, Port};
 use rsm_model::findings::{FindingKind, Severity};
 use rsm_model::text::count;
+use rsm_plan::{RefusedPlan, lids_in_use};
+use rsm_state::{Role, Snapshot};
 
 use super::api_view::kind;
-use crate::plan::{RefusedPlan, lids_in_use};
-use crate::state::{Role, Snapshot};
 
 /// Numbers of nodes, links, ports, LIDs and findings, as the status shows them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

@@ -5,9 +5,9 @@ use rsm_ids::Lid;
 use rsm_mad::wire::attr::SmState;
 use rsm_model::expected::MissingCounts;
 use rsm_model::fabric::Port;
+use rsm_state::{MKeyStatus, Other, Role};
 
 use super::published::Published;
-use crate::state::{MKeyStatus, Other, Role};
 
 /// The status as far as the snapshot has it: the view fills in the fabric's name, the uptime,
 /// the shared store and the pass under way.

@@ -8,10 +8,10 @@ use rsm_api::model::SubnetState;
 use rsm_model::expected::MissingCounts;
 use rsm_model::findings::{Finding, FindingKind, Severity};
 use rsm_model::text::count;
+use rsm_state::Snapshot;
 use serde::Serialize;
 
 use super::state::{self, Counts};
-use crate::state::Snapshot;
 
 /// The report of a run, as `--format json` prints it.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -6,6 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use rsm_api::v1::event::Change;
 use rsm_api::{ActionLog, EventJournal, limits, v1};
 use rsm_mad::Time;
+use rsm_state::{self, Role, Snapshot};
 
 use super::activity;
 use super::events::{self, SnapshotUpdates};
@@ -15,7 +16,6 @@ use super::log::ConvergenceLog;
 use super::published::Published;
 use crate::core::PassProgress;
 use crate::history::{Recorder, Scene};
-use crate::state::{self, Role, Snapshot};
 
 /// A clock. The daemon's is real; a test's is made up.
 pub trait UnixClock: Send + Sync {
@@ -165,7 +165,7 @@ impl View {
 
     /// A convergence of the snapshot in force as readers see it; none where it is not (or no
     /// longer) in its history.
-    pub fn convergence(&self, done: &Arc<state::Convergence>) -> Option<v1::Convergence> {
+    pub fn convergence(&self, done: &Arc<rsm_state::Convergence>) -> Option<v1::Convergence> {
         let published = self.published();
         let mut newest_first = published.convergences.iter().rev();
         newest_first

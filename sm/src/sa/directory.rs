@@ -10,6 +10,8 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::PKey;
 use rsm_model::fabric::{Fabric, Node, NodeIx, Port, PortRef};
 use rsm_model::vports::VPort;
+use rsm_plan::Plan;
+use rsm_state::{Identity, Snapshot};
 
 use super::changed::ChangedNodes;
 use super::ends::{EndIx, EndPort, Ends, vport_of};
@@ -17,8 +19,6 @@ use super::guids::AliasIndex;
 use super::minima::Minima;
 use super::partitions::Memberships;
 use super::path_qos::PathQos;
-use crate::plan::Plan;
-use crate::state::{Identity, Snapshot};
 
 /// Entry of `rails` for a port on no rail.
 const NO_RAIL: u16 = u16::MAX;

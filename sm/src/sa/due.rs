@@ -7,11 +7,11 @@ use std::time::Duration;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_model::alias_guids::AliasGuids;
+use rsm_plan::groups::GroupSet;
 
 use super::events::News;
 use super::memory::Unsaved;
 use super::{Directory, Sa, mcast};
-use crate::plan::groups::GroupSet;
 
 /// Shortest time between two group sets for the core: thousands of ports that join at once share
 /// one, without a noticeable delay.

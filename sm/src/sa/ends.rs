@@ -6,9 +6,9 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_model::fabric::{Fabric, Node, Port, PortRef};
 use rsm_model::vports::{VPort, VPortKey};
+use rsm_plan::Plan;
 
 use super::changed::ChangedNodes;
-use crate::plan::Plan;
 
 /// The number of an end port in its [`Directory`](super::Directory): its place in the order of
 /// nodes and ports; virtual ports come after all ports.

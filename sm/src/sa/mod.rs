@@ -55,6 +55,7 @@ pub use trust::Trust;
 
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::Finding;
+use rsm_state::Snapshot;
 
 use self::events::{Events, News, NoticeReport, SubscriptionsView};
 use self::guids::AliasRegistry;
@@ -64,7 +65,6 @@ use self::mcast::{
 use self::refused_joins::RefusedJoins;
 use self::reregister::LostRegistrations;
 use self::services::{ServiceRegistry, ServicesView};
-use crate::state::Snapshot;
 
 /// How long saved members count before a sweep has seen their ports: longer than a large subnet
 /// takes to be swept and brought up.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rsm_mad::wire::attr::PKey;
 use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::vports::VPortKey;
+use rsm_plan::Plan;
 
 use super::ends::{EndIx, EndPort};
-use crate::plan::Plan;
 
 /// The P_Keys of a port that has no table to write to (IBA 10.9.2): full membership in the default
 /// partition.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use rsm_config::{GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges};
 use rsm_mad::wire::attr::{NodeType, PKey};
 use rsm_model::fabric::Fabric;
+use rsm_plan::Plan;
+use rsm_plan::policy::Policy;
+use rsm_plan::qos::{PortClass, Qos};
 use rsm_routing::lanes::DROP;
 
 use super::directory::Directory;
 use super::ends::{EndIx, EndPort};
 use super::partitions::Memberships;
-use crate::plan::Plan;
-use crate::plan::policy::Policy;
-use crate::qos::{PortClass, Qos};
 
 /// The components of a query that rules of a policy match, as far as it has them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

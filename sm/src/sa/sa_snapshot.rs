@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use rsm_state::{Role, Snapshot};
+
 use super::directory::Directory;
-use crate::state::{Role, Snapshot};
 
 /// A snapshot arranged for queries. Making it takes some milliseconds for a large subnet, so that
 /// another thread than the SA's may make it.

@@ -1,3 +1,9 @@
+//! The checksum of what is written.
+
+use std::hash::Hasher as _;
+
+use fnv::FnvHasher;
+
 /// A 64-bit FNV-1a hash, the checksum of everything the store writes.
 ///
 /// Each step is a bijection of the state, so two inputs of one length that differ in a single byte
@@ -6,26 +12,22 @@
 #[derive(Clone, Copy, Debug)]
 pub struct Checksum(u64);
 
-const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-const PRIME: u64 = 0x0000_0100_0000_01b3;
-
 impl Checksum {
     /// The checksum of no bytes.
-    pub const fn new() -> Checksum {
-        Checksum(OFFSET_BASIS)
+    pub fn new() -> Checksum {
+        Checksum(FnvHasher::default().finish())
     }
 
     /// Takes in `bytes`.
     #[must_use]
-    pub fn with(mut self, bytes: &[u8]) -> Checksum {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(PRIME);
-        }
-        self
+    pub fn with(self, bytes: &[u8]) -> Checksum {
+        let mut hasher = FnvHasher::with_key(self.0);
+        hasher.write(bytes);
+        Checksum(hasher.finish())
     }
 
     /// The checksum so far.
-    pub const fn value(self) -> u64 {
+    pub fn value(self) -> u64 {
         self.0
     }
 

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm::plan::groups::{GroupMembers, GroupSet};
-use rsm::plan::lint::Proved;
-use rsm::plan::policy::Policy;
-use rsm::plan::{Plan, PlanJob, plan};
 use rsm_ids::{Lid, PortKey};
 use rsm_model::fabric::{Fabric, PortRef};
+use rsm_plan::groups::{GroupMembers, GroupSet};
+use rsm_plan::lint::Proved;
+use rsm_plan::policy::Policy;
+use rsm_plan::{Plan, PlanJob, plan};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::generate::generate;
 use rsm_routing::verify::verify;

@@ -7,12 +7,10 @@ use std::time::Duration;
 use rsm::core::{
     ChangeEffect, Core, CoreConfig, Effect, EpochRequest, Event, Mode, SavedCoreState,
 };
-use rsm::plan::groups::GroupSet;
-use rsm::push::Foreseen;
 use rsm::sa::SaSnapshot;
-use rsm::state::{Convergence, Role, Snapshot};
 use rsm_config::m_keys::KeyHolder;
 use rsm_gdr::hosts::GpuInventory;
+use rsm_hardware::push::Foreseen;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::Datagram;
@@ -21,7 +19,9 @@ use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::Finding;
+use rsm_plan::groups::GroupSet;
 use rsm_sim::{AttachId, Sim};
+use rsm_state::{Convergence, Role, Snapshot};
 
 use super::ledger::Ledger;
 use super::world::Settings;
@@ -460,12 +460,12 @@ impl Manager {
                 Effect::Plan(job) => {
                     let event = Event::Planned {
                         generation: job.generation,
-                        outcome: rsm::plan::plan(&job),
+                        outcome: rsm_plan::plan(&job),
                     };
                     self.planning = Some((now + settings.planning_time, event));
                 }
                 Effect::Prepare(job) => {
-                    let event = Event::Prepared(rsm::plan::plan(&job));
+                    let event = Event::Prepared(rsm_plan::plan(&job));
                     self.preparing = Some((now + settings.planning_time, event));
                 }
                 Effect::Serve(forthcoming) => {

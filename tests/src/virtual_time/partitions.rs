@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rsm::plan::Plan;
-use rsm::plan::policy::Policy;
 use rsm_config::{ConfigSeverity, parse_partitions};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::PKey;
+use rsm_plan::Plan;
+use rsm_plan::policy::Policy;
 use rsm_sim::Sim;
 
 use super::expect::Reach;

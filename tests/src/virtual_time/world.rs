@@ -3,10 +3,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig, Event};
-use rsm::health::PortErrors;
-use rsm::plan::groups::{GroupMembers, GroupSet};
-use rsm::plan::policy::Policy;
-use rsm::state::Identity;
 use rsm_config::m_keys::KeyHolder;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
@@ -14,9 +10,13 @@ use rsm_mad::Time;
 use rsm_mad::transport::{Datagram, Inbound, PortEvent};
 use rsm_mad::wire::attr::{PortState, SmControl};
 use rsm_model::alias_guids::AliasGuids;
+use rsm_monitor::health::PortErrors;
+use rsm_plan::groups::{GroupMembers, GroupSet};
+use rsm_plan::policy::Policy;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
+use rsm_state::Identity;
 
 use super::deliveries::Deliveries;
 use super::expect;

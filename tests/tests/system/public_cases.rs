@@ -26,8 +26,8 @@ fn case(name: &str) -> Option<PathBuf> {
 
 /// The findings about a file, each `LINE SEVERITY: TEXT`.
 fn checked(file: &Path) -> (FileKind, Vec<String>) {
-    let report = config::check(file).unwrap();
-    let line = |finding: &config::ConfigFinding| {
+    let report = rsm_config::check(file).unwrap();
+    let line = |finding: &rsm_config::ConfigFinding| {
         let (line, severity) = (finding.line, finding.severity);
         format!("{line} {severity}: {}: {}", finding.found, finding.expected)
     };

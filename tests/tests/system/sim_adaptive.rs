@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::Command;
-use rsm::plan::Plan;
-use rsm::plan::adaptive::{ALL_SLS, Adaptive, AdaptivePolicy};
 use rsm_config::AdaptiveRouting;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
@@ -15,6 +13,8 @@ use rsm_mad::wire::attr::{
     LinearForwardingTable,
 };
 use rsm_mad::wire::header::Method;
+use rsm_plan::Plan;
+use rsm_plan::adaptive::{ALL_SLS, Adaptive, AdaptivePolicy};
 use rsm_routing::adaptive::{AdaptiveTable, AdaptiveTables, NO_GROUP};
 use rsm_routing::netlist::NodeKind;
 use rsm_routing::tables::{Lft, Tables};

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use rsm::core::{Activity, Command};
-use rsm::plan::policy::Policy;
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_plan::policy::Policy;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Habit;
 use rsm_tests::virtual_time::{Settings, World, expect};

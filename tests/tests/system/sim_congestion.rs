@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::congestion::AgentStatus;
 use rsm::core::{Command, CoreConfig};
 use rsm_config::{CongestionPolicy, KeyPolicy};
 use rsm_ids::{Guid, PortKey, PortNum};
@@ -11,6 +10,7 @@ use rsm_mad::wire::congestion::{
     CongestionControlTableEntry, CongestionKeyInfo, PortMask, SwitchControlMap,
 };
 use rsm_mad::wire::header::Status;
+use rsm_model::congestion::AgentStatus;
 use rsm_model::findings::FindingKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{CongestionAgent, Devices, DropReason};

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm::state::Role;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
+use rsm_state::Role;
 use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::plan::policy::Policy;
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{LinkSpeed, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
+use rsm_plan::policy::Policy;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, Habit};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};

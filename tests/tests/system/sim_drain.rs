@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm::avoid::{Drained, Part, Reason};
 use rsm::core::Command;
-use rsm::health::PortErrors;
 use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey};
+use rsm_monitor::health::PortErrors;
+use rsm_plan::avoid::{Drained, Part, Reason};
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
@@ -146,8 +146,7 @@ fn unplugging_a_drained_spine_loses_no_packet_between_hosts() {
         .filter(|&guid| guid != spine)
     {
         for &lid in &lids {
-            let port =
-                |plan: &rsm::plan::Plan| plan.table(switch).and_then(|table| table.port(lid));
+            let port = |plan: &rsm_plan::Plan| plan.table(switch).and_then(|table| table.port(lid));
             assert_eq!(port(&plan), port(&tables), "{lid} at {switch} moved");
         }
     }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use rsm::core::{CoreConfig, Mode};
-use rsm::plan::policy::Policy;
-use rsm::push::{Foreseen, Task};
+use rsm_hardware::push::{Foreseen, Task};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, SmState};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::{Smp, SmpRequest};
+use rsm_plan::policy::Policy;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};

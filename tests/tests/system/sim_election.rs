@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use rsm::core::CoreConfig;
-use rsm::state::{Identity, Role};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{SmControl, SmState};
 use rsm_mad::wire::header::Status;
 use rsm_model::findings::{Finding, FindingKind, Severity};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::AttachId;
+use rsm_state::{Identity, Role};
 use rsm_tests::virtual_time::{ForeignManager, Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);

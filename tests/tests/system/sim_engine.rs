@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rsm::core::{Activity, Command};
-use rsm::whatif::{Loss, what_if};
 use rsm_config::overlay::WhenCutOff;
 use rsm_mad::wire::header::{AttrId, Method};
+use rsm_plan::whatif::{Loss, what_if};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::tables::Tables;
 use rsm_tests::virtual_time::{Settings, World, expect};

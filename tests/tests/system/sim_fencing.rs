@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::plan::Plan;
-use rsm::state::Role;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_model::findings::Severity;
+use rsm_plan::Plan;
 use rsm_routing::netlist::NodeKind;
+use rsm_state::Role;
 use rsm_tests::virtual_time::watch::BlockWrite;
 use rsm_tests::virtual_time::{Dice, World, expect};
 

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rsm::state::Role;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_model::fabric::Fabric;
 use rsm_routing::netlist::NodeKind;
+use rsm_state::Role;
 use rsm_tests::virtual_time::{Dice, Memory, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(90);

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::plan::policy::Policy;
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::ids::{DirectedPath, Tid};
 use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::attr::{Attribute, PortPhysicalState, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::smp::{Smp, SmpRequest};
+use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rsm::avoid::Part;
-use rsm::health::PortErrors;
 use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortPhysicalState, Trap};
+use rsm_monitor::health::PortErrors;
+use rsm_plan::avoid::Part;
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 

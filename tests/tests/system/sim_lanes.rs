@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::plan::Plan;
-use rsm::plan::policy::Policy;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::AttrId;
+use rsm_plan::Plan;
+use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_routing::topology::Destination;

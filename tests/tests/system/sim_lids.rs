@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rsm::core::CoreConfig;
-use rsm::state::{Identity, Role};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 use rsm_sim::Sim;
+use rsm_state::{Identity, Role};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -202,7 +202,7 @@ fn when_two_managers_meet_one_yields() {
     let roles: Vec<bool> = world
         .managers()
         .iter()
-        .map(|manager| *manager.core().role() == rsm::state::Role::Master)
+        .map(|manager| *manager.core().role() == rsm_state::Role::Master)
         .collect();
     assert_eq!(roles, [true, false], "the lower GUID has precedence");
 }

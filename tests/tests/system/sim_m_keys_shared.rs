@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig};
-use rsm::state::Role;
 use rsm_config::m_keys::MKeyPolicy;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::transport::{Datagram, RemoteAddress};
@@ -14,6 +13,7 @@ use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{DropReason, Personality, PortField, PortFields};
+use rsm_state::Role;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 use crate::sim_m_keys::{generation, held, others_than, secret};

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rsm::core::found::FOUND_FOR;
-use rsm::plan::groups::GroupSet;
-use rsm::plan::policy::Policy;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{Attribute, MulticastForwardingTable};
+use rsm_plan::groups::GroupSet;
+use rsm_plan::policy::Policy;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 

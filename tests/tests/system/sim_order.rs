@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::plan::order::HostOrder;
-use rsm::plan::policy::Policy;
 use rsm_gdr::generate::{FleetFaults, fleet, recabled};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, PortNum};
+use rsm_plan::order::HostOrder;
+use rsm_plan::policy::Policy;
 use rsm_routing::engine::Category;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::Netlist;

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig};
-use rsm::plan::policy::Policy;
 use rsm_config::Membership;
 use rsm_config::overlay::{
     Action, Change, Existing, Member, PartitionSettings, WhenCutOff, WhenEmpty,
 };
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::header::{AttrId, Method};
+use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect, partitions};

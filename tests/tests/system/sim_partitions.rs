@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig};
-use rsm::plan::policy::Policy;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, PKey, PKeyTable, PortInfo, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_plan::policy::Policy;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect, partitions};
 
 const LIMIT: Duration = Duration::from_secs(60);

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rsm::core::{CoreConfig, Mode};
-use rsm::diff::{Comparison, NotKept, Reregister};
-use rsm::push::{
+use rsm_hardware::diff::{Comparison, NotKept, Reregister};
+use rsm_hardware::push::{
     AWAITED_LINK, AdaptiveStep, Foreseen, Need, OTHER_LINK, Phase, PortStep, Task, rehearse,
 };
 use rsm_ids::Guid;

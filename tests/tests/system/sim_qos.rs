@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig};
-use rsm::plan::policy::Policy;
-use rsm::qos::Qos;
 use rsm_config::{QosConfig, QosKeys, SlToVl, VlWeights};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::AttrId;
 use rsm_model::findings::FindingKind;
 use rsm_model::whole::Step;
+use rsm_plan::policy::Policy;
+use rsm_plan::qos::Qos;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, SimConfig};

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::plan::policy::Policy;
 use rsm_config::{RateLimits, parse_rate_limits};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::{AttrId, Method};
+use rsm_plan::policy::Policy;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::{Devices, VPortAt, VPortLids};
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::Command;
-use rsm::plan::policy::Policy;
 use rsm_config::{RateLimits, parse_rate_limits};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Attribute, GeneralInfo, PortState, QosConfigSl};
 use rsm_mad::wire::header::Method;
 use rsm_model::findings::FindingKind;
+use rsm_plan::policy::Policy;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, VPortLids};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};

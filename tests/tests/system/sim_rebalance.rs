@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rsm::core::CoreConfig;
-use rsm::plan::policy::RebalancePolicy;
 use rsm_ids::{Guid, PortNum};
+use rsm_plan::policy::RebalancePolicy;
 use rsm_routing::tables::Tables;
 use rsm_tests::virtual_time::{Settings, World, expect};
 

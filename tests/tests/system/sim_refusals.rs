@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig};
-use rsm::diff::NotKept;
-use rsm::plan::policy::{Policy, PortPolicy};
 use rsm::publish::summary::OnceReport;
 use rsm_config::LinkConfig;
 use rsm_config::m_keys::MKeyPolicy;
+use rsm_hardware::diff::NotKept;
 use rsm_ids::{Guid, Lmc, PortNum};
 use rsm_mad::wire::attr::{Attribute, PortInfo, PortState};
 use rsm_mad::wire::header::Method;
+use rsm_plan::policy::{Policy, PortPolicy};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, Habit, Personality, PortField, PortFields};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};

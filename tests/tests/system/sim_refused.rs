@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use rsm::plan::policy::Policy;
 use rsm::publish::summary::OnceReport;
 use rsm_ids::{Guid, PortNum};
+use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Probe;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig};
-use rsm::plan::policy::Policy;
 use rsm_ids::PortNum;
 use rsm_mad::transport::PortEvent;
+use rsm_plan::policy::Policy;
 use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::avoid::{Drained, Part, Reason};
 use rsm::core::Command;
-use rsm::health::PortErrors;
 use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_monitor::health::PortErrors;
+use rsm_plan::avoid::{Drained, Part, Reason};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, Personality, Silence};

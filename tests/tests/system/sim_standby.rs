@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use rsm::core::CoreConfig;
-use rsm::state::Role;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::SmState;
 use rsm_routing::netlist::NodeKind;
+use rsm_state::Role;
 use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use rsm::core::{Command, CoreConfig};
-use rsm::plan::Plan;
 use rsm::publish::summary::OnceReport;
 use rsm_config::Takeover;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{ArInfo, Attribute, LinearForwardingTable};
 use rsm_mad::wire::header::Method;
+use rsm_plan::Plan;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::LinearWrites;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::plan::policy::Policy;
 use rsm::sa::SaConfig;
 use rsm_ids::{Guid, Lid};
 use rsm_mad::ids::Gid;
@@ -13,6 +12,7 @@ use rsm_mad::transport::fault::FaultPlan;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{JoinState, McMemberRecord, Record};
+use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::hosts::Hosts;

@@ -20,6 +20,9 @@ use rsm_gdr::job::Pattern;
 use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, JOB_FILES, JobFile, NcclVersion};
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_model::fabric::Fabric;
+use rsm_plan::lids::{self, Claims};
+use rsm_plan::order::{HostOrder, HostOrderSources, roles};
+use rsm_plan::policy::Policy;
 use rsm_routing::engine::{self, Categories, EngineKind, Options};
 use rsm_routing::ibnetdiscover::Strictness;
 use rsm_routing::netlist::Netlist;
@@ -29,9 +32,6 @@ use rsm_routing::topology::Topology;
 use super::Format;
 use super::output::{print, print_json, show_warnings};
 use crate::offline;
-use crate::plan::lids::{self, Claims};
-use crate::plan::order::{HostOrder, HostOrderSources, roles};
-use crate::plan::policy::Policy;
 
 pub(super) use report::Summary;
 
@@ -213,7 +213,7 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
     let netlist = offline::load_as(spec, Strictness::lenient_if(args.lenient))?;
     let model = Fabric::of_netlist(&netlist);
     let lids = lids::assign(&model, &Claims::new(), &Policy::default());
-    let topology = Arc::new(crate::plan::topology(&model, &lids, &BTreeSet::new())?);
+    let topology = Arc::new(rsm_plan::topology(&model, &lids, &BTreeSet::new())?);
     let sources = HostOrderSources {
         gpus: inventory(path)?,
         rails: true,

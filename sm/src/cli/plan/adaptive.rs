@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use rsm_ids::Guid;
+use rsm_plan::lids::Claims;
+use rsm_plan::witness;
 use rsm_routing::adaptive::{
     self, AdaptivePlan, AdaptiveTable, AdaptiveTables, Blocks, GroupIds, Request, blocks_changed,
 };
@@ -16,8 +18,6 @@ use serde::Serialize;
 
 use super::Bench;
 use super::stopwatch::{Stopwatch, milliseconds};
-use crate::plan::lids::Claims;
-use crate::witness;
 
 /// The results of `--adaptive` beside routes.
 pub(super) struct Adaptive {

@@ -10,14 +10,14 @@ use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_model::text::count;
+use rsm_plan::whatif::{Consequence, Loss, what_if};
+use rsm_plan::{self, PlanJob};
 use serde::Serialize;
 
 use super::{Bench, exit_code, report};
 use crate::cli::Format;
 use crate::cli::output::{print, print_json};
-use crate::plan::{self, PlanJob};
 use crate::publish::Names;
-use crate::whatif::{Consequence, Loss, what_if};
 
 /// The cable or node to lose, by name.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Res
         LossSpec::Remove(selector) => Loss::Node(resolve_node(&names, selector)?),
     };
     let job = PlanJob::first(fabric.clone(), Arc::new(bench.policy.clone()));
-    let planned = plan::plan(&job).plan();
+    let planned = rsm_plan::plan(&job).plan();
     let plan = planned.map_err(|refused| anyhow::anyhow!(refused.with_causes()))?;
     let consequence = what_if(&plan, loss)?;
     let foreseen = foreseen(bench, &fabric, loss, &consequence);

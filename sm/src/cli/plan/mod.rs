@@ -23,6 +23,10 @@ use rsm_config::{
 };
 use rsm_ids::{Guid, PortNum};
 use rsm_model::fabric::Fabric;
+use rsm_plan::lids::{self, Claims, LidPlan};
+use rsm_plan::order::{HostOrder, HostOrderSources};
+use rsm_plan::policy::Policy;
+use rsm_plan::{self};
 use rsm_routing::engine::{self, EngineKind, Options};
 use rsm_routing::generate;
 use rsm_routing::ibnetdiscover::Strictness;
@@ -38,10 +42,6 @@ use super::Format;
 use super::gpu::{self, Summary};
 use super::output::{print, print_json, show_warnings};
 use crate::offline;
-use crate::plan::lids::{self, Claims, LidPlan};
-use crate::plan::order::{HostOrder, HostOrderSources};
-use crate::plan::policy::Policy;
-use crate::plan::{self};
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -263,7 +263,7 @@ fn prepare(
     let fabric = Fabric::of_netlist(&netlist);
     let claims = before.map_or_else(Claims::new, Before::claims);
     let lids = lids::assign(&fabric, &claims, &policy);
-    let topology = plan::topology(&fabric, &lids, &BTreeSet::new())?;
+    let topology = rsm_plan::topology(&fabric, &lids, &BTreeSet::new())?;
     let topology = Arc::new(topology.with_rules(policy.switch_rules.clone()));
     let sources = HostOrderSources {
         gpus: match &args.gpu {

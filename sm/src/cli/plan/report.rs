@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 
 use rsm_mad::wire::attr::NodeType;
+use rsm_plan::lids_in_use;
+use rsm_plan::witness;
 use serde::Serialize;
 
 use super::adaptive::{Adaptive, AdaptivePart};
@@ -10,8 +12,6 @@ use super::quality::QualityPart;
 use super::stopwatch::{memory_peak, milliseconds};
 use super::{Bench, Measured};
 use crate::cli::gpu::Summary;
-use crate::plan::lids_in_use;
-use crate::witness;
 
 #[derive(Serialize)]
 pub(super) struct Planned {

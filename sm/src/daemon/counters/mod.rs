@@ -20,14 +20,14 @@ use parking_lot::{Mutex, RwLock};
 use rsm_config::{Config, SymptomLimits};
 use rsm_ids::PortKey;
 use rsm_mad::transport::{Inbound, PerformancePort, Sink};
+use rsm_monitor::counters::{Collector, CountersConfig, CountersSnapshot};
+use rsm_monitor::health::PortErrors;
+use rsm_state::Snapshot;
 
 use self::worker::Worker;
 use super::sa::TimeSource;
 use super::settings::health_policy;
-use crate::counters::{Collector, CountersConfig, CountersSnapshot};
-use crate::health::PortErrors;
 use crate::publish::CountersSource;
-use crate::state::Snapshot;
 
 /// How many events can wait for the thread: more than the requests in flight
 /// ([`CountersConfig::window`]), with their notices. Beyond, answers are dropped, counted, and asked

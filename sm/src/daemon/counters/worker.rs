@@ -8,13 +8,13 @@ use rsm_config::SymptomLimits;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::transport::PerformancePort;
+use rsm_monitor::counters::{Collector, CountedSubnet, CountersSnapshot, PlannedLevels};
+use rsm_monitor::health::{PortErrors, evidence};
+use rsm_state::{Role, Snapshot};
 
 use super::{Call, ErrorsSink, Orders};
-use crate::counters::{Collector, CountedSubnet, CountersSnapshot, PlannedLevels};
 use crate::daemon::compute;
 use crate::daemon::sa::TimeSource;
-use crate::health::{PortErrors, evidence};
-use crate::state::{Role, Snapshot};
 
 /// Time between two snapshots of the readings: each copies a pointer for each agent, of which a
 /// large fabric has 50,000.

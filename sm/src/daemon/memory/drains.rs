@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_plan::avoid::{Avoid, Drained, Part, Reason};
 use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
-use crate::avoid::{Avoid, Drained, Part, Reason};
 
 /// The table of drained parts. Its keys are a letter, a node's GUID and a port.
 const DRAINED: &str = "drained";

@@ -47,10 +47,12 @@ pub use self::import::{ImportError, Imported, import, unix_seconds};
 use self::shared::{Handles, Order, Shared};
 pub(super) use self::shared::{HistorySink, SharedSetup, SharedView};
 pub(super) use self::shared_history::is_shared;
+use rsm_hardware::diff::NotKept;
 use rsm_model::LidClaim;
 use rsm_model::footprint::Footprints;
 use rsm_model::habits::{DeviceHabits, DeviceKind, PortRole};
 use rsm_model::port_info::FieldMask;
+use rsm_plan::lids::{Claim, Claims};
 use rsm_store::io::Disk;
 use rsm_store::journal::Journal;
 use rsm_store::{
@@ -62,8 +64,6 @@ use super::findings::{DaemonFindings, Part};
 use super::gpu_hosts::SavedGpus;
 use super::sa::AckJournal;
 use crate::core::SavedCoreState;
-use crate::diff::NotKept;
-use crate::plan::lids::{Claim, Claims};
 use crate::publish::UnixClock;
 use crate::sa;
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
+use rsm_monitor::health::{MAX_PORTS, SavedHealth, SavedIllness};
 use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
-use crate::health::{MAX_PORTS, SavedHealth, SavedIllness};
 use crate::publish::UnixClock;
 
 /// The table of unhealthy ports. Its keys are a node's GUID and a port.

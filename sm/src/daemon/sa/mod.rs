@@ -39,6 +39,7 @@ use self::gate::{Call, Gate, ROOM};
 use self::inbox::{Calls, Inbox, inbox};
 pub use self::outgoing::outgoing;
 use rsm_model::findings::Finding;
+use rsm_state::{Forthcoming, Snapshot};
 
 use self::searches::Searches;
 use self::state_reader::{MAX_STATE_REQUESTS, SaStateReader};
@@ -47,7 +48,6 @@ use crate::core::Event;
 use crate::daemon::compute;
 use crate::publish::SaStateSource;
 use crate::sa::{self, Sa, SaSnapshot, Statistics, Touched};
-use crate::state::{Forthcoming, Snapshot};
 
 /// The daemon's clock.
 pub type TimeSource = Arc<dyn Fn() -> Time + Send + Sync>;

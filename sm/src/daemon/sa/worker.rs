@@ -15,6 +15,7 @@ use rsm_mad::transport::{Message, RemoteAddress, SendError};
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 use rsm_model::alias_guids::AliasGuids;
+use rsm_plan::groups::GroupSet;
 use tokio::sync::mpsc;
 
 use super::gate::{Arrival, Call, refusal};
@@ -25,7 +26,6 @@ use super::state_reader::StateRequest;
 use super::{AckJournal, CoreSink, FindingsSink, HELD_AT_MOST, Restoration, SaveSink, TimeSource};
 use crate::core::Event;
 use crate::daemon::compute;
-use crate::plan::groups::GroupSet;
 use crate::sa::{Sa, SaAnswer, SaRequest, SaSnapshot, Statistics};
 
 /// How many messages the thread takes before it sends, and how many datagrams it sends before it

@@ -11,12 +11,12 @@ use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::attr::SmState;
 use rsm_sim::{Sim, SimConfig, live};
+use rsm_state::{Other, Role, Snapshot};
 use tokio::sync::mpsc;
 
 use super::world::*;
 use crate::core::{self, Command, Event, PassProgress};
 use crate::publish::{Controller, MAX_WAITING, Simulator};
-use crate::state::{Other, Role, Snapshot};
 
 #[tokio::test]
 async fn a_resweep_returns_its_convergence() {

@@ -9,12 +9,12 @@ use rsm_api::v1::event::Change;
 use rsm_api::{Subnet, v1};
 use rsm_config::Symptom;
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_monitor::health::PortErrors;
+use rsm_plan::avoid::{Drained, Part, Reason};
 use rsm_sim::{Personality, PortField, PortFields, Silence, Sim};
 
 use super::world::*;
-use crate::avoid::{Drained, Part, Reason};
 use crate::core::{Command, Event};
-use crate::health::PortErrors;
 
 /// Time for a drain.
 const WAIT: Duration = Duration::from_secs(2);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rsm_api::model::{LinkFilter, NodeFilter, PortFilter, PortState, SubnetState};
 use rsm_api::v1::event::Change;
 use rsm_api::{Subnet, v1};
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::NodeInfo;
@@ -14,11 +15,10 @@ use rsm_model::InventoryNode;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth};
+use rsm_state::Snapshot;
 
 use super::world::*;
 use crate::publish::{MAX_CHANGES, View};
-use crate::state::Snapshot;
-use crate::sweep::inventory::Inventory;
 
 /// A copy that events alone keep up to date.
 #[derive(PartialEq, Debug)]

@@ -6,11 +6,11 @@ use std::time::Duration;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_state::{Convergence, TablesWritten};
 
 use crate::core::HISTORY;
 use crate::publish::findings::FindingBook;
 use crate::publish::log::ConvergenceLog;
-use crate::state::{Convergence, TablesWritten};
 
 fn finding(kind: FindingKind, node: u64, text: &str) -> Finding {
     let subject = Subject::Port(PortKey::new(Guid(node), PortNum(1)));

@@ -8,10 +8,10 @@ use rsm_api::model::{Membership, PortId};
 use rsm_api::{LookupError, Subnet};
 use rsm_config::parse_partitions;
 use rsm_ids::PortNum;
+use rsm_plan::policy::Policy;
 
 use super::world::*;
 use crate::core::{Command, CoreConfig, Event};
-use crate::plan::policy::Policy;
 
 const TEXT: &str = "\
 Default=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;

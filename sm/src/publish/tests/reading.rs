@@ -9,13 +9,13 @@ use rsm_api::v1::{LinkSpeed, LinkWidth};
 use rsm_api::{LookupError, Subnet, v1};
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_model::fabric::Fabric;
+use rsm_plan::Plan;
 use rsm_routing::tables::NO_PATH;
 use rsm_sim::Probe;
+use rsm_state::Snapshot;
 
 use super::world::*;
-use crate::plan::Plan;
 use crate::publish::View;
-use crate::state::Snapshot;
 
 /// All pages of a list, `limit` items at a time.
 fn all<T, K: Copy>(

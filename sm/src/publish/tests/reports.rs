@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_state::Snapshot;
 
 use super::world::*;
 use crate::publish::summary::OnceReport;
-use crate::state::Snapshot;
 
 #[test]
 fn the_report_has_the_fields_that_scripts_read() {

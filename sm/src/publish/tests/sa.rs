@@ -10,6 +10,7 @@ use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, NodeRecord, PathRecord, Record, SaMad};
+use rsm_state::Role;
 
 use super::partitions::divided;
 use super::state_source::Held;
@@ -17,7 +18,6 @@ use super::world::*;
 use crate::core::{Command, Event};
 use crate::publish::PublishedSa;
 use crate::sa::{NoPath, Sa, SaConfig, SaRequest, SaSnapshot};
-use crate::state::Role;
 
 /// The SA of `world`.
 fn sa(world: &World) -> Sa {

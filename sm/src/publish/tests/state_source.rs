@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use rsm_api::{BoxFuture, SaError};
+use rsm_state::Snapshot;
 
 use super::world::World;
 use crate::publish::{PublishedSa, SaStateSource};
 use crate::sa::{Holdings, Sa, SaCounters, SaSnapshot};
-use crate::state::Snapshot;
 
 /// The state of an SA at one moment.
 pub(super) struct Held {

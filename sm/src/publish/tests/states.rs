@@ -9,11 +9,11 @@ use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SmState;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_plan::{PlanError, RefusedPlan};
 use rsm_routing::verify::Report;
+use rsm_state::{Other, Role, Snapshot};
 
 use super::world::*;
-use crate::plan::{PlanError, RefusedPlan};
-use crate::state::{Other, Role, Snapshot};
 
 fn standby() -> Role {
     Role::Standby {

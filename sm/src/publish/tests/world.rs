@@ -13,14 +13,14 @@ use rsm_config::{HealthPolicy, Isolate};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Inbound, PortEvent};
+use rsm_plan;
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
+use rsm_state::{Convergence, Snapshot};
 
 use crate::core::event::Ticket;
 use crate::core::{Core, CoreConfig, Effect, Event, SavedCoreState};
-use crate::plan;
 use crate::publish::{UnixClock, View};
-use crate::state::{Convergence, Snapshot};
 
 pub(super) const SPINE_A: Guid = Guid(0x100);
 pub(super) const SPINE_B: Guid = Guid(0x200);
@@ -184,7 +184,7 @@ impl World {
                 Effect::Send { datagram, .. } => self.sim.send(self.client, &datagram, self.now),
                 Effect::Plan(job) => {
                     let generation = job.generation;
-                    let outcome = plan::plan(&job);
+                    let outcome = rsm_plan::plan(&job);
                     self.handle(Event::Planned {
                         generation,
                         outcome,

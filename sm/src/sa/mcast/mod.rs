@@ -40,8 +40,9 @@ pub(in crate::sa) use self::realize::is_meaningful;
 pub use self::refusal::{JoinRefusal, described, is_broadcast};
 pub use self::saved::{SavedGroup, SavedMember};
 pub use self::view::{Cursor, GroupsView, McMemberAccess};
+use rsm_plan::groups::{GroupMembers, GroupSet};
+
 use super::partitions::can_talk;
-use crate::plan::groups::{GroupMembers, GroupSet};
 
 /// The properties of a port that the registry needs.
 #[derive(Clone, Copy, Debug)]

@@ -20,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 
 use rsm_ids::{Lid, PortNum};
 use rsm_model::fabric::Fabric;
+use rsm_plan::Plan;
 use rsm_routing::tables::{NO_PATH, Tables};
 use rsm_routing::topology::{Destination, PortUse, SwitchIdx, Topology};
 
@@ -27,7 +28,6 @@ use self::limits::Limits;
 use self::links::{Attachment, Links, follow_attachments};
 use super::changed::ChangedNodes;
 use super::ends::{EndIx, Ends};
-use crate::plan::Plan;
 
 /// Paths of one snapshot.
 #[derive(Debug)]

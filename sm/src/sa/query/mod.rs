@@ -31,6 +31,7 @@ use rsm_mad::wire::sa::{
     SwitchInfoRecord, TraceRecord, VlArbitrationTableRecord,
 };
 use rsm_model::fabric::PortRef;
+use rsm_plan::qos::PortTables;
 
 use super::answer::{Body, Wanted};
 use super::directory::Directory;
@@ -41,7 +42,6 @@ use super::path;
 use super::services::ServiceRegistry;
 use super::template::Template;
 use super::trust::Trust;
-use crate::qos::PortTables;
 
 /// A request whose header is in order.
 pub(super) struct Asked<'a> {

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{Mtu, PortState};
 use rsm_model::fabric::{Fabric, PortRef};
+use rsm_plan::{self, Plan, PlanJob};
+use rsm_state::Snapshot;
 
 use super::world::{World, planned};
-use crate::plan::{self, Plan, PlanJob};
 use crate::sa::{Directory, EndIx};
-use crate::state::Snapshot;
 
 /// Two levels with two cables between switches, three levels, and no tree.
 const SPECS: [&str; 3] = [
@@ -107,7 +107,7 @@ impl Subnet {
         if matches!(change, Change::Plan) {
             let job = PlanJob::after(&self.plan, self.snapshot.fabric.clone());
             // A plan that is refused leaves the one before in force.
-            if let Ok(plan) = plan::plan(&job).plan() {
+            if let Ok(plan) = rsm_plan::plan(&job).plan() {
                 self.plan = plan.clone();
                 self.snapshot.plan = Some(plan);
             }

@@ -8,9 +8,9 @@ use rsm_ids::Lid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::sa::*;
+use rsm_plan::policy::Policy;
 
 use super::world::{SM_KEY, SMALL, World, planned_as};
-use crate::plan::policy::Policy;
 
 const ALL: ComponentMask = ComponentMask::NONE;
 

@@ -10,11 +10,11 @@ use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
 use rsm_model::fabric::{Fabric, PortRef};
+use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 
 use super::walk::walk;
 use super::world::{PREFIX, SMALL, World, planned_as, records};
-use crate::plan::policy::Policy;
 use crate::sa::SaRequest;
 use crate::sa::mcast::Parameters;
 

@@ -9,11 +9,11 @@ use rsm_mad::ids::Tid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::sa::*;
+use rsm_plan::policy::Policy;
+use rsm_plan::qos::Qos;
 use rsm_routing::engine::EngineKind;
 
 use super::world::{SMALL, World, planned_as, records};
-use crate::plan::policy::Policy;
-use crate::qos::Qos;
 
 const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 

@@ -5,10 +5,10 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::{CapabilityMask, LinkSpeeds, NodeType, PKey, SmInfo, SmState};
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::*;
+use rsm_state::{Other, Role};
 
 use super::world::{SM_KEY, SMALL, World, planned};
 use crate::sa::{Sa, SaConfig, SaCounters, SaRequest, WORK_PER_PULL};
-use crate::state::{Other, Role};
 
 const ALL: ComponentMask = ComponentMask::NONE;
 

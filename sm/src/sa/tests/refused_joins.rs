@@ -11,9 +11,9 @@ use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::sa::*;
 use rsm_model::findings::{Finding, FindingKind, Subject};
+use rsm_plan::policy::Policy;
 
 use super::world::{SMALL, World, planned_as};
-use crate::plan::policy::Policy;
 
 const NAMED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)

@@ -13,10 +13,10 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
 use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::vports::GuidBlock;
+use rsm_plan::policy::Policy;
 
 use super::vports::{give, vport};
 use super::world::{PREFIX, SM_KEY, SMALL, World, planned_as, records};
-use crate::plan::policy::Policy;
 use crate::sa::{Sa, SaConfig, WORK_PER_PULL};
 
 const ALL: ComponentMask = ComponentMask::NONE;

@@ -12,9 +12,9 @@ use rsm_mad::wire::sa::*;
 use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::p_keys::PKeyImage;
 use rsm_model::vports::{PortVPorts, VNode, VPort};
+use rsm_plan::policy::Policy;
 
 use super::world::{PREFIX, SMALL, World, planned_as};
-use crate::plan::policy::Policy;
 use crate::sa::Directory;
 
 const GIDS: ComponentMask = PathRecord::SGID.with(PathRecord::DGID);

@@ -7,9 +7,9 @@ use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::attr::{LinkSpeedExt, LinkSpeeds, Mtu, PortInfo};
 use rsm_mad::wire::sa::{PathRecord, Rate, SaStatus};
 use rsm_model::fabric::{Fabric, PortRef};
+use rsm_plan::Plan;
 
 use super::world::{SMALL, World, planned};
-use crate::plan::Plan;
 
 /// The least MTU in bytes and the least rate in units of 100 Mb/s, and the nodes on the way.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -11,11 +11,11 @@ use rsm_mad::wire::attr::{Mtu, NodeType};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_HEADER_LEN, SaHeader, SaMad};
 use rsm_model::fabric::Fabric;
+use rsm_plan::policy::Policy;
+use rsm_plan::{self, Plan, PlanJob};
+use rsm_state::{Identity, Role, Snapshot};
 
-use crate::plan::policy::Policy;
-use crate::plan::{self, Plan, PlanJob};
 use crate::sa::{Directory, Sa, SaAnswer, SaConfig, SaRequest, SaSnapshot};
-use crate::state::{Identity, Role, Snapshot};
 
 pub(super) const SM_KEY: u64 = 0x1234;
 
@@ -45,7 +45,7 @@ pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy)
     let mut fabric = Fabric::of_netlist(&netlist);
     let policy = decide(&mut fabric);
     let job = PlanJob::first(Arc::new(fabric.clone()), Arc::new(policy));
-    let planned = plan::plan(&job).plan();
+    let planned = rsm_plan::plan(&job).plan();
     let plan = planned.unwrap_or_else(|refused| panic!("{spec}: {}", refused.with_causes()));
     drop(job);
     let plan = Arc::into_inner(plan).unwrap();
@@ -100,7 +100,7 @@ impl World {
             adaptive: Arc::default(),
             slow_links: Default::default(),
             m_keys: Default::default(),
-            congestion: crate::congestion::CongestionView::default(),
+            congestion: rsm_model::congestion::CongestionView::default(),
             findings: Arc::new([]),
             history: Arc::new([]),
             stats: ClientStats::default(),

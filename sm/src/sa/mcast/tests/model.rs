@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rsm_ids::Lid;
+use rsm_plan::groups::GroupSet;
 
 use super::*;
-use crate::plan::groups::GroupSet;
 
 const HOSTS: u64 = 6;
 const NAMES: u128 = 5;

@@ -15,11 +15,11 @@ use rsm_mad::wire::attr::*;
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::*;
 use rsm_model::fabric::Fabric;
+use rsm_state::Snapshot;
 
 use super::world::{PREFIX, SM_KEY, SMALL, World, records};
 use crate::sa::events::{News, NoticeReport, SavedSubscription, limits};
 use crate::sa::{Sa, SaConfig, SaRequest, SavedSaState};
-use crate::state::Snapshot;
 
 const START: Time = Time::from_nanos(1_000_000_000);
 

@@ -1,0 +1,181 @@
+//! The scope of the next comparison.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_model::Mark;
+use rsm_model::fabric::{Fabric, Node};
+use rsm_model::habits::DeviceHabits;
+use rsm_plan::Plan;
+
+use super::{Changes, Comparison, NotKept};
+use crate::sweep::inventory::Inventory;
+
+/// The last comparison of all ports and tables, and the changes that it found. A port or table that
+/// is unchanged since, in the hardware and in the plan, needs no second comparison.
+#[derive(Clone, Debug)]
+pub struct Looked {
+    plan: Arc<Plan>,
+    fabric: Arc<Fabric>,
+    not_kept: NotKept,
+    habits: DeviceHabits,
+    /// Ports that differed.
+    ports: BTreeSet<PortKey>,
+    /// Switches that differed.
+    switches: BTreeSet<Guid>,
+    /// The time of the comparison, in writes to switches.
+    mark: Mark,
+    /// The time of the comparison, in writes to managed attributes.
+    managed_mark: Mark,
+}
+
+/// Ports and switches that may differ now.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct ComparisonScope {
+    /// Ports.
+    pub ports: BTreeSet<PortKey>,
+    /// Switches with their tables and SwitchInfo.
+    pub switches: BTreeSet<Guid>,
+}
+
+impl ComparisonScope {
+    /// The whole subnet; `fabric` is the model of `inventory`.
+    pub(super) fn everything(inventory: &Inventory, fabric: &Fabric) -> ComparisonScope {
+        ComparisonScope {
+            ports: fabric.nodes().flat_map(ports_of).collect(),
+            switches: inventory.switches().map(|(guid, ..)| guid).collect(),
+        }
+    }
+}
+
+impl Looked {
+    /// Records that `compared` gave `changes`.
+    pub fn new(changes: &Changes, compared: &Comparison<'_>) -> Looked {
+        let changed = changes.ports.keys().chain(changes.mismatches.keys());
+        let changed = changed.chain(changes.managed.keys());
+        let changed = changed.chain(changes.vports.keys());
+        Looked {
+            plan: compared.plan.clone(),
+            fabric: compared.fabric.clone(),
+            not_kept: compared.not_kept.clone(),
+            habits: compared.inventory.habits.clone(),
+            ports: changed.copied().collect(),
+            switches: changes.switches.keys().copied().collect(),
+            mark: compared.inventory.mark(),
+            managed_mark: compared.inventory.managed_mark(),
+        }
+    }
+
+    /// Ports and switches at which the plan of `now` may differ from the hardware.
+    ///
+    /// # Errors
+    /// They may differ everywhere; the error says why.
+    pub fn scope(&self, now: &Comparison<'_>) -> Result<ComparisonScope, &'static str> {
+        Ok(ComparisonScope {
+            ports: self.ports(now)?,
+            switches: self.switches(now)?,
+        })
+    }
+
+    /// The ports that may differ now.
+    fn ports(&self, now: &Comparison<'_>) -> Result<BTreeSet<PortKey>, &'static str> {
+        let (fabric, plan) = (now.fabric, now.plan);
+        let (policy, before) = (&plan.policy, &self.plan.policy);
+        if !Arc::ptr_eq(policy, before) && !plan.policy_change.follows(before) {
+            return Err("the configuration changed");
+        }
+        if self.plan.sm_lid != plan.sm_lid {
+            return Err("the subnet manager has another LID");
+        }
+        if self.not_kept != *now.not_kept {
+            return Err("devices do not keep a field");
+        }
+        if !now.reregister.is_empty() {
+            return Err("hosts are to register anew");
+        }
+        let mut ports = self.ports.clone();
+        if plan.policy.qos.is_some() {
+            if !self.habits.bits().eq(now.inventory.habits.bits()) {
+                return Err("devices do not take a table for quality of service");
+            }
+            if self.plan.routing.lanes.is_single() != plan.routing.lanes.is_single() {
+                return Err("the routes need SLtoVLMappingTables, or no longer do");
+            }
+        }
+        let policy = &plan.policy;
+        let sets_extended_ports = policy.aggregation_nodes.is_some()
+            || policy.adaptive.is_on()
+            || policy.ports.links.fdr10.enables().is_some();
+        if policy.qos.is_some() || policy.rate_limits.is_some() || sets_extended_ports {
+            let written = now.inventory.managed_since(self.managed_mark);
+            let nodes = written.filter_map(|guid| fabric.node_of(guid));
+            ports.extend(nodes.flat_map(ports_of));
+        }
+        for node in self.fabric.differing_nodes(fabric) {
+            ports.extend(ports_of(node));
+        }
+        ports.extend(plan.lids.differing(&self.plan.lids));
+        ports.extend(plan.partitions.differing(&self.plan.partitions));
+        // The plan of a port depends on the port at the other end of its cable.
+        let peers: Vec<PortKey> = ports
+            .iter()
+            .flat_map(|&port| [&self.fabric, fabric].map(|fabric| peer(fabric, port)))
+            .flatten()
+            .collect();
+        ports.extend(peers);
+        Ok(ports)
+    }
+
+    /// The switches that may differ now in more than their ports.
+    fn switches(&self, now: &Comparison<'_>) -> Result<BTreeSet<Guid>, &'static str> {
+        let (inventory, plan, interim) = (now.inventory, now.plan, now.interim);
+        if self.plan.top() != plan.top() {
+            return Err("the highest LID is another");
+        }
+        if !(self.plan.routing.lanes.is_single() && plan.routing.lanes.is_single()) {
+            return Err("the routes need SLtoVLMappingTables");
+        }
+        let mut switches = self.switches.clone();
+        switches.extend(inventory.written_since(self.mark));
+        let planned = plan.topology.switches().iter().map(|switch| switch.guid);
+        switches.extend(planned.filter(|&guid| {
+            let is_as_before = |table| {
+                let before = self.plan.last_table(guid);
+                before.is_some_and(|before| before.is_shared_with(table))
+                    && interim.iter().all(|tables| {
+                        let interim = plan.table_of(tables, guid);
+                        interim.is_none_or(|interim| interim.is_shared_with(table))
+                    })
+            };
+            !plan.last_table(guid).is_some_and(is_as_before)
+                || !is_adaptive_as_before(&self.plan, plan, guid)
+        }));
+        Ok(switches)
+    }
+}
+
+/// Whether both plans have the same groups and entries for a switch.
+fn is_adaptive_as_before(before: &Plan, plan: &Plan, guid: Guid) -> bool {
+    let (before_tables, tables) = match (&before.adaptive, &plan.adaptive) {
+        (None, None) => return true,
+        (Some(before_tables), Some(tables)) => (before_tables, tables),
+        _ => return false,
+    };
+    if Arc::ptr_eq(before_tables, tables) {
+        return true;
+    }
+    before_tables.group_top == tables.group_top
+        && before_tables.tests == tables.tests
+        && before_tables.switches.contains(&guid) == tables.switches.contains(&guid)
+        && before_tables.table(before, guid) == tables.table(plan, guid)
+}
+
+fn ports_of(node: &Node) -> impl Iterator<Item = PortKey> + '_ {
+    let numbers = (0..=u8::MAX).map(PortNum).take(node.ports.len());
+    numbers.map(|number| PortKey::new(node.guid, number))
+}
+
+fn peer(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
+    fabric.port(fabric.find_port(port)?).peer
+}

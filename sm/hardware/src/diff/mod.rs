@@ -1,0 +1,462 @@
+//! The difference between the plan and the hardware.
+//!
+//! Only this module decides which Sets are necessary; only [`crate::push`] sends them.
+
+pub mod adaptive;
+mod bounce;
+mod kept;
+mod looked;
+mod managed;
+mod multicast;
+mod reregister;
+mod sl2vl;
+mod vports;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_mad::wire::attr::{ArInfo, NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
+use rsm_routing::tables::{Lft, Tables};
+
+pub use self::adaptive::AdaptiveChange;
+pub use self::bounce::next as next_bounce;
+pub use self::kept::NotKept;
+pub use self::looked::{ComparisonScope, Looked};
+pub use self::managed::{BlockChange, differing as differing_blocks};
+pub use self::multicast::{LookedMulticast, MulticastChange, kept};
+pub use self::reregister::{Reregister, heeds};
+pub use self::sl2vl::SlToVlRow;
+pub use self::vports::{VPortChange, VPortChanges};
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_model::habits::DeviceKind;
+use rsm_model::port_info::{FieldMask, LinkMismatch, PortSettings};
+use rsm_model::{InventorySwitch, p_keys};
+use rsm_plan::Plan;
+use rsm_plan::ports;
+
+use crate::sweep::inventory::Inventory;
+
+/// The changes of one switch.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct SwitchChange {
+    /// SwitchInfo, if it differs.
+    pub info: Option<SwitchInfo>,
+    /// ARInfo with adaptive routing off, if the switch has it on and its tables do not count.
+    pub ar_info: Option<ArInfo>,
+    /// Sets of adaptive routing.
+    pub adaptive: AdaptiveChange,
+    /// Blocks to write for each of the plan's interim tables, lowest first; all switches hold one
+    /// stage before any block of the next is written.
+    pub interim: Vec<Vec<u16>>,
+    /// SLtoVLMappingTables that differ; a push writes them when all switches hold the first interim
+    /// tables, and before the next stage.
+    pub sl2vl: Vec<SlToVlRow>,
+    /// Blocks in which the planned table then differs, lowest first.
+    pub blocks: Vec<u16>,
+}
+
+impl SwitchChange {
+    /// Whether there are blocks to write, for interim tables or the planned one.
+    pub fn has_blocks(&self) -> bool {
+        !self.blocks.is_empty() || self.has_interim()
+    }
+
+    /// Whether there are blocks to write for interim tables.
+    pub fn has_interim(&self) -> bool {
+        self.interim.iter().any(|blocks| !blocks.is_empty())
+    }
+
+    /// Whether the switch is as planned.
+    pub fn is_empty(&self) -> bool {
+        self.info.is_none()
+            && self.ar_info.is_none()
+            && self.adaptive.is_empty()
+            && self.sl2vl.is_empty()
+            && !self.has_blocks()
+    }
+}
+
+/// The changes of one port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortChange {
+    /// The planned values.
+    pub settings: PortSettings,
+    /// Fields that its kind of device does not keep: the comparison leaves them out.
+    pub ignored: FieldMask,
+    /// Whether to bring the link to Active: it has a managed node at both ends.
+    pub activate: bool,
+    /// The other end of its cable.
+    pub peer: Option<PortKey>,
+    /// Whether to write PortInfo.
+    pub info: bool,
+    /// The GUID of the port, if the host behind it must register anew.
+    pub reregister: Option<Guid>,
+    /// Whether a host registers anew when its port gets another manager.
+    pub reregisters: bool,
+    /// Blocks of its P_KeyTable that differ, lowest first.
+    pub p_keys: Vec<PKeyBlock>,
+    /// Whether it is one of a switch's external ports.
+    pub external_of_switch: bool,
+}
+
+impl PortChange {
+    /// Whether it brings an end port to Active, behind which a host may then send requests to the
+    /// SA.
+    pub fn activates_end_port(&self) -> bool {
+        self.info && self.activate && !self.external_of_switch
+    }
+
+    /// The port's PortInfo after the push, if it is `held` now.
+    pub fn expected(&self, held: &PortInfo) -> PortInfo {
+        let mut info = self.settings.expected(held, self.ignored);
+        if self.activate {
+            info.set_port_state(PortState::Active);
+        }
+        info
+    }
+}
+
+/// A block of a P_KeyTable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PKeyBlock {
+    /// Index of the block.
+    pub block: u16,
+    /// Its keys, up to the end of the block or of the table.
+    pub keys: Vec<PKey>,
+}
+
+impl PKeyBlock {
+    /// The attribute to send.
+    pub fn table(&self) -> PKeyTable {
+        let mut all = [PKey::INVALID; PKeyTable::ENTRIES];
+        for (slot, &key) in all.iter_mut().zip(&self.keys) {
+            *slot = key;
+        }
+        let mut table = PKeyTable::default();
+        table.set_p_keys(all);
+        table
+    }
+}
+
+/// All changes.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Changes {
+    /// By switch.
+    pub switches: BTreeMap<Guid, SwitchChange>,
+    /// By port. In boxes, which go on to the push as they are: a bring-up has changes of every port.
+    pub ports: BTreeMap<PortKey, Box<PortChange>>,
+    /// Multicast tables, by switch.
+    pub multicast: BTreeMap<Guid, MulticastChange>,
+    /// Blocks of managed attributes that differ, by port, lowest first.
+    pub managed: BTreeMap<PortKey, Vec<BlockChange>>,
+    /// Virtual ports, by the port of their host.
+    pub vports: BTreeMap<PortKey, VPortChanges>,
+    /// Active ports whose MTU or VLs differ from the plan. There are no Sets for them.
+    pub mismatches: BTreeMap<PortKey, LinkMismatch>,
+    /// The link to bounce: the end to set to Down, and the other one.
+    pub bounce: Option<(PortKey, PortKey)>,
+    /// Ports to disable.
+    pub disable: BTreeSet<PortKey>,
+}
+
+impl Changes {
+    /// Whether the hardware is as planned.
+    pub fn is_empty(&self) -> bool {
+        self.switches.is_empty()
+            && self.ports.is_empty()
+            && self.multicast.is_empty()
+            && self.managed.is_empty()
+            && self.vports.is_empty()
+            && self.bounce.is_none()
+            && self.disable.is_empty()
+    }
+
+    /// About how many Sets make these changes: adaptive routing and devices with habits take more,
+    /// and a push that is stopped takes fewer.
+    pub fn sets(&self) -> usize {
+        let switches = self.switches.values().map(|change| {
+            usize::from(change.info.is_some())
+                + usize::from(change.ar_info.is_some())
+                + change.sl2vl.len()
+        });
+        let ports = self.ports.values().map(|change| {
+            usize::from(change.info) + usize::from(change.activate) + change.p_keys.len()
+        });
+        let multicast = self.multicast.values().map(MulticastChange::sets);
+        let managed = self.managed.values().map(Vec::len);
+        self.blocks()
+            + switches.sum::<usize>()
+            + ports.sum::<usize>()
+            + multicast.sum::<usize>()
+            + managed.sum::<usize>()
+            + self.vports.len()
+            + usize::from(self.bounce.is_some())
+            + self.disable.len()
+    }
+
+    /// Blocks of linear forwarding tables to write, for interim tables, too.
+    pub fn blocks(&self) -> usize {
+        self.switches
+            .values()
+            .map(|change| change.interim.iter().map(Vec::len).sum::<usize>() + change.blocks.len())
+            .sum()
+    }
+}
+
+/// The state of the hardware, and a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison<'a> {
+    /// The state of the hardware, as far as it is known.
+    pub inventory: &'a Inventory,
+    /// The model of `inventory`.
+    pub fabric: &'a Arc<Fabric>,
+    /// The plan.
+    pub plan: &'a Arc<Plan>,
+    /// The interim tables, stage by stage, in the order of the plan's topology.
+    pub interim: &'a [Tables],
+    /// Fields to leave out, by kind of device.
+    pub not_kept: &'a NotKept,
+    /// Hosts that must register anew.
+    pub reregister: &'a Reregister,
+}
+
+impl Comparison<'_> {
+    /// The changes that make the hardware hold the plan, without multicast tables:
+    /// [`LookedMulticast::diff`] adds those. Compares only `scope`, if given; alias GUIDs are
+    /// compared everywhere.
+    pub fn changes(&self, scope: Option<&ComparisonScope>) -> Changes {
+        let mut changes = match scope {
+            Some(scope) => self.changes_in(scope),
+            None => self.changes_in(&ComparisonScope::everything(self.inventory, self.fabric)),
+        };
+        if self.plan.policy.ports.links.bounce {
+            changes.bounce = bounce::next(self.inventory, &changes.mismatches);
+        }
+        let is_up = |key: &&PortKey| {
+            let port = self.inventory.port(**key);
+            let state = port.and_then(|port| port.state());
+            state.is_some_and(|state| state != PortState::Down)
+        };
+        let disabling = self.inventory.disabling.iter();
+        changes.disable = disabling.filter(is_up).copied().collect();
+        self.compare_alias_guids(&mut changes);
+        changes
+    }
+
+    /// The part of [`Comparison::changes`] that concerns unicast tables, SwitchInfo, PortInfo,
+    /// P_KeyTables and quality of service.
+    pub fn changes_in(&self, scope: &ComparisonScope) -> Changes {
+        let mut changes = Changes::default();
+        for &guid in &scope.switches {
+            if let Some(change) = self.of_switch(guid).filter(|change| !change.is_empty()) {
+                changes.switches.insert(guid, change);
+            }
+        }
+        for &key in &scope.ports {
+            let Some(at) = self.fabric.find_port(key) else {
+                continue;
+            };
+            let Some(wanted) = wanted(self.fabric, self.plan, at) else {
+                continue;
+            };
+            if let Some(mismatch) = wanted.settings.link_mismatch(wanted.info) {
+                changes.mismatches.insert(key, mismatch);
+            }
+            if let Some(change) = self.of_port(at, wanted) {
+                changes.ports.insert(key, Box::new(change));
+            }
+            if let Some(change) = self.of_vports(at) {
+                changes.vports.insert(key, change);
+            }
+        }
+        self.compare_qos(scope, &mut changes);
+        self.compare_extended_ports(scope, &mut changes);
+        self.compare_rate_limits(scope, &mut changes);
+        changes
+    }
+
+    /// The fields of a port that were as planned `before`, and differ now.
+    pub fn diverged(&self, node: Guid, port: PortNum, before: &PortInfo) -> FieldMask {
+        let at = self.fabric.find_port(PortKey::new(node, port));
+        let wanted = at.and_then(|at| Some((at, wanted(self.fabric, self.plan, at)?)));
+        let Some((at, wanted)) = wanted else {
+            return FieldMask::default();
+        };
+        let kind = DeviceKind::of(&self.fabric.node(at.node).info, port);
+        let ignored = self.not_kept.of(kind);
+        let now = wanted.settings.differing(wanted.info, ignored);
+        now.without(wanted.settings.differing(before, ignored))
+    }
+
+    /// The changes of the tables and SwitchInfo of a switch; `None` for one that the plan leaves
+    /// out.
+    fn of_switch(&self, guid: Guid) -> Option<SwitchChange> {
+        let plan = self.plan;
+        let node = self.inventory.node(guid)?;
+        let record = node.switch.as_ref()?;
+        let table = plan.last_table(guid)?;
+        let mut change = SwitchChange::default();
+        let wanted = ports::desired_switch_info(&record.info, plan.top(), &plan.policy.ports);
+        if needs_switch_info(&record.info, &wanted) {
+            change.info = Some(wanted);
+        }
+        // A mute switch takes no part in interim tables.
+        let is_mute = plan.transition.mute.contains(&guid);
+        let interim = if is_mute { &[] } else { self.interim };
+        change.interim = vec![Vec::new(); interim.len()];
+        let interim = interim
+            .iter()
+            .map(|tables| plan.table_of(tables, guid).unwrap_or(table));
+        let mut before: Option<&Lft> = None;
+        for (step, next) in interim.chain([table]).enumerate() {
+            let blocks = change.interim.get_mut(step).unwrap_or(&mut change.blocks);
+            match before.replace(next) {
+                Some(before) => {
+                    let differing = next.differing_blocks(before);
+                    let counted = differing.take_while(|&block| block < plan.blocks());
+                    blocks.extend(counted.map(|block| block as u16));
+                }
+                None => blocks.extend(record.lft.not_held(next, plan.blocks())),
+            }
+        }
+        change.sl2vl = sl2vl::diff(plan, node);
+        change.ar_info = without_adaptive_routing(record);
+        change.adaptive = adaptive::of_switch(plan, self.inventory, guid, change.has_blocks());
+        Some(change)
+    }
+}
+
+/// ARInfo with adaptive routing off, if the switch has it on and its tables do not count.
+fn without_adaptive_routing(switch: &InventorySwitch) -> Option<ArInfo> {
+    let is_foreign = switch.lft.is_distrusted() && !switch.adaptive.is_own();
+    let ends = is_foreign && !switch.keeps_adaptive_routing;
+    let mut info = switch.ar_info().filter(|info| ends && info.uses_groups())?;
+    Some(*info.disable())
+}
+
+/// Compares LifeTimeValue and LinearFDBTop; a PortStateChange that is set must be cleared.
+fn needs_switch_info(current: &SwitchInfo, wanted: &SwitchInfo) -> bool {
+    current.linear_fdb_top() != wanted.linear_fdb_top()
+        || current.life_time_value() != wanted.life_time_value()
+        || current.port_state_change()
+}
+
+/// The state and the plan of a port.
+struct Wanted<'a> {
+    info: &'a PortInfo,
+    settings: PortSettings,
+    is_end_port: bool,
+}
+
+/// `None` for a port that rsm leaves alone.
+fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>> {
+    let node = fabric.node(at.node);
+    let port = fabric.port(at);
+    let info = port.info.as_ref()?;
+    let switch = node.kind() == NodeType::Switch;
+    let external = at.port.0 != 0;
+    // Port 0 of a channel adapter does not exist; ports without a cable, and those of nodes that
+    // are not managed, stay as they are.
+    if (!switch && !external)
+        || node.unmanageable
+        || node.locked
+        || (external && info.port_state() == PortState::Down)
+    {
+        return None;
+    }
+    let claim = plan.claim(fabric.key(at));
+    let is_end_port = !(switch && external);
+    if is_end_port && claim.is_none() {
+        return None;
+    }
+    let enforced = plan.partitions.enforced(fabric.key(at));
+    let settings = ports::desired(fabric, at, claim, plan.sm_lid, enforced, &plan.policy)?;
+    Some(Wanted {
+        info,
+        settings,
+        is_end_port,
+    })
+}
+
+impl Comparison<'_> {
+    fn of_port(&self, at: PortRef, wanted: Wanted<'_>) -> Option<PortChange> {
+        let (fabric, plan) = (self.fabric, self.plan);
+        let Wanted {
+            info,
+            settings,
+            is_end_port,
+        } = wanted;
+        let node = fabric.node(at.node);
+        let port = fabric.port(at);
+        let external = at.port.0 != 0;
+        let ignored = self.not_kept.of(DeviceKind::of(&node.info, at.port));
+        let activate = external
+            && fabric.peer(at).is_some_and(|peer| {
+                let other = fabric.node(peer.node);
+                let theirs = fabric.port(peer);
+                let peer_has_lid =
+                    other.kind() == NodeType::Switch || plan.claim(fabric.key(peer)).is_some();
+                !other.unmanageable
+                    && !other.locked
+                    && peer_has_lid
+                    && theirs
+                        .info
+                        .as_ref()
+                        .is_some_and(|info| info.port_state() != PortState::Down)
+            });
+        let differs = !settings.differing(info, ignored).is_empty();
+        let inactive = activate && info.port_state() != PortState::Active;
+        // The keys read before the port is armed may be gone by then: a reset in between would not
+        // show.
+        let arms = is_end_port && activate && info.port_state() == PortState::Init;
+        let p_keys = match plan.partitions.table(fabric.key(at)) {
+            Some(table) => diff_p_keys(fabric, at, table, arms),
+            None => Vec::new(),
+        };
+        let reregisters = plan.policy.ports.reregisters;
+        let is_told = reregisters && is_end_port && self.reregister.includes(port.guid, info);
+        let info = differs || inactive || is_told;
+        (info || !p_keys.is_empty()).then(|| PortChange {
+            settings,
+            ignored,
+            activate,
+            peer: port.peer,
+            info,
+            reregister: is_told.then_some(port.guid),
+            reregisters,
+            p_keys,
+            external_of_switch: !is_end_port,
+        })
+    }
+}
+
+/// The blocks in which the P_KeyTable of a port differs from `wanted`, or would differ after a
+/// reset if the push arms the port (`armed`).
+fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey], armed: bool) -> Vec<PKeyBlock> {
+    let again = armed && wanted != [PKey::DEFAULT_FULL];
+    let held = fabric.port(at).p_keys.as_deref();
+    differing_p_keys(held, wanted, fabric.p_key_capacity(at), again)
+}
+
+/// The blocks in which a P_KeyTable of `capacity` keys differs from `wanted`; with `again` also
+/// those that hold wanted keys already.
+fn differing_p_keys(
+    held: Option<&p_keys::PKeyImage>,
+    wanted: &[PKey],
+    capacity: u16,
+    again: bool,
+) -> Vec<PKeyBlock> {
+    let mut blocks = Vec::new();
+    for block in 0..p_keys::blocks(capacity) {
+        let first = usize::from(block) * PKeyTable::ENTRIES;
+        let end = (first + PKeyTable::ENTRIES).min(usize::from(capacity));
+        let key = |index: usize| wanted.get(index).copied().unwrap_or(PKey::INVALID);
+        let keys: Vec<PKey> = (first..end).map(key).collect();
+        let lost = again && keys.iter().any(|key| key.is_valid());
+        if lost || !held.is_some_and(|image| image.holds(block, &keys)) {
+            blocks.push(PKeyBlock { block, keys });
+        }
+    }
+    blocks
+}

@@ -1,0 +1,258 @@
+//! The difference in multicast forwarding tables and MulticastFDBTop.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::{CapabilityMask, SwitchInfo};
+use rsm_model::mft_image::{self, Extent, MftBlock, MftImage};
+use rsm_model::{InventoryNode, InventorySwitch, Mark};
+use rsm_plan::Plan;
+use rsm_plan::multicast::Multicast;
+use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
+
+use super::Changes;
+use crate::sweep::inventory::Inventory;
+
+/// The changes of one switch's multicast forwarding table.
+///
+/// No mixture of masks may close a cycle: first every switch removes the ports that it is to lose,
+/// and unknown ones, and only then any switch adds a port. So packets always follow a part of the
+/// old tree or of the new one.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct MulticastChange {
+    /// Blocks that lose ports, in order; see [`kept`].
+    pub first: Vec<MftBlock>,
+    /// Blocks that gain ports afterwards, in order.
+    pub blocks: Vec<MftBlock>,
+    /// MulticastFDBTop, if it differs; it is written after all blocks.
+    pub top: Option<Lid>,
+}
+
+impl MulticastChange {
+    /// How many Sets make the change.
+    pub(super) fn sets(&self) -> usize {
+        self.first.len() + self.blocks.len() + usize::from(self.top.is_some())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.blocks.is_empty() && self.top.is_none()
+    }
+}
+
+/// The masks that a block keeps on the way to `wanted`: the known ports that it also has in the
+/// end.
+pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16; BLOCK_MLIDS] {
+    if !image.is_known(at) {
+        return [0; BLOCK_MLIDS];
+    }
+    let held = image.block(at);
+    std::array::from_fn(|index| held[index] & wanted[index])
+}
+
+/// The last comparison of multicast tables, and the switches that differed. A switch that is
+/// unchanged since, in the hardware and in the plan, needs no second comparison.
+#[derive(Clone, Default, Debug)]
+pub struct LookedMulticast {
+    /// The compared plan; `None` before the first comparison.
+    wanted: Option<Arc<Multicast>>,
+    /// The time of the comparison.
+    mark: Mark,
+    /// Switches that differed.
+    open: BTreeSet<Guid>,
+    /// Switches whose whole table counts: the highest multicast LID of the plan limits the blocks
+    /// to write.
+    unlimited: BTreeSet<Guid>,
+}
+
+impl LookedMulticast {
+    /// Adds the changes from the multicast tables in `inventory` to those of `plan`. Returns why it
+    /// compared all switches, if it did.
+    ///
+    /// If a push writes SwitchInfo anyway, that Set limits MulticastFDBTop, too.
+    pub fn diff(
+        &mut self,
+        inventory: &Inventory,
+        plan: &Plan,
+        changes: &mut Changes,
+    ) -> Option<&'static str> {
+        let multicast = plan.multicast.as_ref()?;
+        let switches = self.switches(inventory, multicast);
+        let whole = switches
+            .is_none()
+            .then_some("no multicast tables were compared before");
+        let switches =
+            switches.unwrap_or_else(|| inventory.switches().map(|(guid, _, _)| guid).collect());
+        let mut of_all = cfg!(debug_assertions).then(|| changes.clone());
+        self.look(inventory, multicast, &switches, changes);
+        if let Some(of_all) = &mut of_all {
+            let all = inventory.switches().map(|(guid, _, _)| guid).collect();
+            LookedMulticast::default().look(inventory, multicast, &all, of_all);
+            debug_assert_eq!(changes, of_all);
+        }
+        whole
+    }
+
+    /// The switches that may differ now; `None` if all may.
+    fn switches(&self, inventory: &Inventory, multicast: &Multicast) -> Option<BTreeSet<Guid>> {
+        let before = self.wanted.as_ref()?;
+        let mut switches: BTreeSet<Guid> = inventory.written_since(self.mark).collect();
+        switches.extend(&self.open);
+        switches.extend(with_other_tables(before, multicast));
+        if before.top().map(end_of_block) != multicast.top().map(end_of_block) {
+            switches.extend(&self.unlimited);
+        }
+        Some(switches)
+    }
+
+    fn look(
+        &mut self,
+        inventory: &Inventory,
+        multicast: &Arc<Multicast>,
+        switches: &BTreeSet<Guid>,
+        changes: &mut Changes,
+    ) {
+        self.wanted = Some(multicast.clone());
+        self.mark = inventory.mark();
+        self.open.clear();
+        for &guid in switches {
+            self.unlimited.remove(&guid);
+            let index = multicast.topology.switch_by_guid(guid);
+            let table = index.and_then(|index| multicast.table(index));
+            let node = inventory.node(guid);
+            let record = node.and_then(|node| Some((node, node.switch.as_ref()?)));
+            let (Some(table), Some((node, record))) = (table, record) else {
+                continue;
+            };
+            let is_unlimited = extent(node, record) == Extent::Everything;
+            if is_unlimited {
+                self.unlimited.insert(guid);
+            }
+            let mut change = diff_switch(node, record, table, multicast.top());
+            if change.is_empty() {
+                continue;
+            }
+            self.open.insert(guid);
+            let merged = change.top.is_some() && is_unlimited;
+            if merged && let Some(info) = pending_info(changes, guid) {
+                // It is safe to limit the table at any time.
+                change.top.take().inspect(|&top| {
+                    info.set_multicast_fdb_top(top);
+                });
+            }
+            if !change.is_empty() {
+                changes.multicast.insert(guid, change);
+            }
+        }
+    }
+}
+
+/// The switches whose planned table differs between `before` and `after`. Both are in the order of
+/// GUIDs.
+fn with_other_tables(before: &Multicast, after: &Multicast) -> Vec<Guid> {
+    fn tables(of: &Multicast) -> impl Iterator<Item = (Guid, &Arc<Mft>)> {
+        let switches = of.topology.switches().iter();
+        switches.map(|switch| switch.guid).zip(&of.tables)
+    }
+    let mut known = tables(before).peekable();
+    let mut is_other = |guid: Guid, table: &Arc<Mft>| {
+        while known.next_if(|&(earlier, _)| earlier < guid).is_some() {}
+        let known = known.next_if(|&(earlier, _)| earlier == guid);
+        !known.is_some_and(|(_, known)| Arc::ptr_eq(known, table))
+    };
+    let others = tables(after).filter(|&(guid, table)| is_other(guid, table));
+    others.map(|(guid, _)| guid).collect()
+}
+
+fn pending_info(changes: &mut Changes, guid: Guid) -> Option<&mut SwitchInfo> {
+    changes.switches.get_mut(&guid)?.info.as_mut()
+}
+
+fn knows_top(node: &InventoryNode, record: &InventorySwitch) -> bool {
+    let zero = node.port(PortNum::ZERO).and_then(|port| port.info.as_ref());
+    !record.forgets_multicast_top
+        && zero.is_some_and(|info| {
+            let capabilities = info.capability_mask();
+            capabilities.contains(CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED)
+        })
+}
+
+/// The part of a switch's table that counts now.
+fn extent(node: &InventoryNode, record: &InventorySwitch) -> Extent {
+    match mft_image::extent(&record.info) {
+        _ if !knows_top(node, record) => Extent::Everything,
+        extent => extent,
+    }
+}
+
+fn diff_switch(
+    node: &InventoryNode,
+    record: &InventorySwitch,
+    table: &Mft,
+    plan_top: Option<Lid>,
+) -> MulticastChange {
+    let mut change = MulticastChange::default();
+    let Some(last) = record.info.multicast_fdb_cap().checked_sub(1) else {
+        return change;
+    };
+    let last = Lid(Lid::MULTICAST_FIRST
+        .0
+        .saturating_add(last)
+        .min(LAST_MULTICAST.0));
+    let needed = table.top().map_or(mft_image::NOTHING, end_of_block);
+    let (in_effect, top) = match extent(node, record) {
+        // A subnet that no port has joined needs no limit, however often a manager starts.
+        Extent::Everything if plan_top.is_none() && record.mft.touched().next().is_none() => {
+            return change;
+        }
+        Extent::Nothing => (mft_image::NOTHING, needed),
+        Extent::UpTo(top) => (top, needed.max(top)),
+        Extent::Everything => (LAST_MULTICAST, plan_top.map_or(needed, end_of_block)),
+    };
+    if knows_top(node, record) {
+        let wanted = match extent(node, record) {
+            Extent::Everything => needed,
+            _ => top,
+        };
+        let wanted = wanted.min(last);
+        change.top = (wanted != record.info.multicast_fdb_top()).then_some(wanted);
+    }
+    let positions = mft_image::positions(node.info.num_ports());
+    let mut blocks: BTreeSet<MftBlock> =
+        mft_image::blocks_up_to(top.min(last), positions).collect();
+    let touched = record.mft.touched();
+    blocks.extend(touched.filter(|&at| first_of(at) <= in_effect));
+    for at in blocks {
+        let wanted = table.block(usize::from(at.block), usize::from(at.position));
+        if record.mft.holds(at, &wanted) {
+            continue;
+        }
+        if first_of(at) > in_effect {
+            change.blocks.push(at);
+            continue;
+        }
+        let kept = kept(&record.mft, at, &wanted);
+        if !record.mft.holds(at, &kept) {
+            change.first.push(at);
+        }
+        if kept != wanted {
+            change.blocks.push(at);
+        }
+    }
+    change
+}
+
+/// The highest multicast LID.
+const LAST_MULTICAST: Lid = Lid(Lid::PERMISSIVE.0 - 1);
+
+/// The first multicast LID of a block.
+fn first_of(at: MftBlock) -> Lid {
+    // A block number has nine bits, so the sum does not overflow.
+    Lid(Lid::MULTICAST_FIRST.0 + at.block * BLOCK_MLIDS as u16)
+}
+
+/// The last multicast LID of the block of `mlid`: MulticastFDBTop is rounded up to whole blocks, so
+/// that not every new group changes it.
+fn end_of_block(mlid: Lid) -> Lid {
+    Lid(mlid.0 | (BLOCK_MLIDS as u16 - 1)).min(LAST_MULTICAST)
+}

@@ -1,0 +1,42 @@
+//! The difference in SLtoVLMappingTables, between those that routes need and those that switches
+//! hold.
+
+use rsm_ids::PortNum;
+use rsm_model::InventoryNode;
+use rsm_plan::Plan;
+use rsm_routing::lanes::Row;
+
+use crate::sweep::sl2vl::pairs;
+
+/// One SLtoVLMappingTable of a switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlToVlRow {
+    /// The input port; 0 for the switch's own port.
+    pub input: PortNum,
+    /// The output port.
+    pub output: PortNum,
+    /// The lane of each service level.
+    pub row: Row,
+}
+
+/// The tables of a switch that differ from `plan`; none if its routes need one lane only.
+pub(super) fn diff(plan: &Plan, node: &InventoryNode) -> Vec<SlToVlRow> {
+    let sl2vl = &plan.routing.lanes;
+    let Some(record) = node.switch.as_ref().filter(|_| !sl2vl.is_single()) else {
+        return Vec::new();
+    };
+    let Some(switch) = plan.topology.switch_by_guid(node.info.node_guid()) else {
+        return Vec::new();
+    };
+    pairs(node)
+        .into_iter()
+        .filter_map(|(input, output)| {
+            let row = *sl2vl.row(switch, input, output)?;
+            Some(SlToVlRow { input, output, row })
+        })
+        .filter(|wanted| {
+            let ports = (wanted.input, wanted.output);
+            !record.sl2vl.holds(ports, &wanted.row)
+        })
+        .collect()
+}

@@ -1,0 +1,53 @@
+//! Links that become Active before a table leads to them.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::PortKey;
+use rsm_plan::Plan;
+
+use super::Push;
+use super::phases::Phase;
+use super::ports::PortPush;
+use crate::sweep::inventory::Inventory;
+
+/// The links that `plan` makes Active first and that are not Active: one end, and the other.
+pub(super) fn awaited(plan: &Plan, inventory: &Inventory) -> BTreeMap<PortKey, PortKey> {
+    let ports = plan.transition.awaited.iter();
+    let links = ports.filter_map(|&port| Some((port, inventory.port(port)?.peer?)));
+    links
+        .filter(|&(port, peer)| port < peer && !is_active(inventory, port, peer))
+        .collect()
+}
+
+fn is_active(inventory: &Inventory, port: PortKey, peer: PortKey) -> bool {
+    [port, peer]
+        .iter()
+        .all(|&end| inventory.port(end).is_some_and(|port| port.is_active()))
+}
+
+impl Push {
+    /// After a port was read: its link may be Active at both ends now.
+    pub(super) fn link_settled(&mut self, inventory: &Inventory, key: PortKey) {
+        let peer = self.ports.get(&key).and_then(PortPush::peer);
+        let Some(peer) = peer.filter(|&peer| is_active(inventory, key, peer)) else {
+            return;
+        };
+        if self.awaited.remove(&key.min(peer)).is_some() && self.phases.current() == Phase::Links {
+            self.phases.unmet -= 1;
+            self.advance(inventory);
+        }
+    }
+
+    /// Ends a push that is stuck: no Set is on its way, none can be sent, and a phase is not
+    /// settled, because a Set that it needs failed. Records the links that cannot become Active for
+    /// that reason.
+    pub(super) fn end_if_stuck(&mut self) {
+        if self.stopped || self.outstanding > 0 || self.phases.is_last() {
+            return;
+        }
+        if self.phases.current() == Phase::Links {
+            self.unopened.extend(self.awaited.keys());
+        }
+        self.stop();
+    }
+}

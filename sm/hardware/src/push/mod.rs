@@ -1,0 +1,384 @@
+//! From the difference to Sets: the only code that sends Sets.
+//!
+//! All switches get their tables in parallel; a port gets its settings and Armed in one Set as soon
+//! as it is met. [`Task::needs`] is the table of what each Set waits for. Fabric-wide barriers are
+//! those of [`phases`]: interim tables, and the links that later ones lead to. Multicast tables
+//! follow two steps of their own; see [`crate::diff::MulticastChange`].
+//!
+//! The push writes every acknowledged Set into the [`Inventory`], and marks every lost one there,
+//! so that the next difference starts from the true state.
+
+mod adaptive;
+mod answers;
+mod doubts;
+mod due;
+mod links;
+mod managed;
+mod multicast;
+mod needs;
+mod orders;
+mod p_keys;
+mod phases;
+mod ports;
+mod refusals;
+mod rehearse;
+mod sl2vl;
+mod tables;
+mod task;
+mod vports;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use rsm_ids::{Guid, PortKey, PortNum};
+
+use self::adaptive::AdaptivePush;
+pub use self::adaptive::AdaptiveStep;
+use self::multicast::MulticastPush;
+pub use self::needs::{AWAITED_LINK, Need, OTHER_LINK};
+pub use self::phases::Phase;
+use self::phases::Phases;
+use self::ports::PortPush;
+use self::refusals::refuses;
+pub use self::rehearse::{Foreseen, rehearse};
+use self::tables::SwitchPush;
+pub use self::task::{Cause, FailedSet, Order, PortStep, PushProgress, Task};
+use rsm_model::habits::DeviceHabit;
+use rsm_model::port_info::FieldIndex;
+use rsm_plan::Plan;
+
+use self::vports::VPortPush;
+use crate::diff::{BlockChange, Changes, NotKept};
+use crate::sweep::AgentAnswer;
+use crate::sweep::inventory::Inventory;
+use crate::sweep::reach::KnownWays;
+
+/// A push under way.
+#[derive(Debug)]
+pub struct Push {
+    plan: Arc<Plan>,
+    /// The subnet manager's own port gets another LID: answers to either LID may go astray meanwhile.
+    moves_own_lid: bool,
+    switches: BTreeMap<Guid, SwitchPush>,
+    ports: BTreeMap<PortKey, PortPush>,
+    /// The M_Keys of switches that get another one than they hold. Each block of a table asks for
+    /// them, and a bring-up has a hundred times as many ports.
+    switch_keys: BTreeMap<Guid, u64>,
+    multicast: MulticastPush,
+    adaptive: AdaptivePush,
+    /// Blocks of managed attributes to write, by port.
+    managed: BTreeMap<PortKey, Vec<BlockChange>>,
+    /// How many blocks for quality of service are to be settled, by port.
+    qos_unsettled: BTreeMap<PortKey, usize>,
+    /// Virtual ports whose limits of rates have no answer yet.
+    vport_limits: BTreeSet<(PortKey, u16)>,
+    /// Tasks of `managed` that were queued.
+    managed_queued: BTreeSet<Task>,
+    /// Virtual ports, by the port of their host.
+    vports: BTreeMap<PortKey, VPortPush>,
+    /// Switches with Sets to send, in turn.
+    turn: VecDeque<Guid>,
+    /// Ports with Sets to send.
+    ready: VecDeque<Task>,
+    phases: Phases,
+    /// Links that tables wait for: one end, and the other.
+    awaited: BTreeMap<PortKey, PortKey>,
+    /// See [`Push::unopened`].
+    unopened: BTreeSet<PortKey>,
+    outstanding: usize,
+    stopped: bool,
+    /// Ports and tables alternate, so that neither waits for all of the other.
+    ports_next: bool,
+    failures: Vec<FailedSet>,
+    progress: PushProgress,
+    learned: bool,
+    /// See [`Push::unread`].
+    unread: BTreeSet<PortKey>,
+    /// See [`Push::reregistered`].
+    reregistered: BTreeSet<Guid>,
+    /// Nodes that left a Set unanswered, and mute ones that are not tried: they get no more Sets.
+    silent: BTreeSet<Guid>,
+    /// Whether a port must be read to know whether it holds the values of a Set.
+    doubted: bool,
+    known_ways: KnownWays,
+}
+
+impl Push {
+    /// Starts to make `changes`, which lead to `plan`.
+    pub fn start(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Push {
+        let progress = PushProgress {
+            expected: changes.sets(),
+            switches: changes
+                .switches
+                .values()
+                .filter(|change| change.has_blocks())
+                .count(),
+            ..PushProgress::default()
+        };
+        let mute = plan.transition.mute.clone();
+        let mut changes = changes;
+        let adaptive = changes.switches.iter_mut();
+        let adaptive = adaptive.map(|(&guid, change)| (guid, std::mem::take(&mut change.adaptive)));
+        let adaptive = AdaptivePush::new(adaptive);
+        let own = inventory.local.and_then(|local| {
+            let held = inventory.port(local)?.info.as_ref()?.lid();
+            let change = changes.ports.get(&local)?;
+            Some((held, change.settings.value(FieldIndex::BaseLid)?))
+        });
+        let mut push = Push {
+            plan: plan.clone(),
+            moves_own_lid: own.is_some_and(|(held, planned)| u64::from(held.0) != planned),
+            switches: changes
+                .switches
+                .into_iter()
+                .map(|(guid, change)| {
+                    let switch = inventory.node(guid).and_then(|node| node.switch.as_ref());
+                    let held = switch.map(|switch| &switch.info);
+                    let zero = PortKey::new(guid, PortNum::ZERO);
+                    let sets_lid = changes.ports.get(&zero).is_some_and(|change| change.info);
+                    let top_first = refuses(inventory, zero, DeviceHabit::RefusesBlocksAboveTop);
+                    (guid, SwitchPush::new(change, held, sets_lid, top_first))
+                })
+                .collect(),
+            // Collected at once, the map takes half the memory of one that grows.
+            ports: changes
+                .ports
+                .into_iter()
+                .map(|(key, change)| {
+                    let apart = refuses(inventory, key, DeviceHabit::RefusesStateWithSettings);
+                    (key, PortPush::new(change, apart))
+                })
+                .collect(),
+            multicast: MulticastPush::new(changes.multicast, &mute),
+            adaptive,
+            qos_unsettled: managed::qos_blocks(&changes.managed),
+            vport_limits: managed::vport_limits(&changes.managed),
+            managed: changes.managed,
+            managed_queued: BTreeSet::new(),
+            switch_keys: BTreeMap::new(),
+            vports: changes
+                .vports
+                .into_iter()
+                .map(|(key, changes)| (key, VPortPush::new(changes)))
+                .collect(),
+            turn: VecDeque::new(),
+            ready: VecDeque::new(),
+            phases: Phases::last(),
+            awaited: BTreeMap::new(),
+            unopened: BTreeSet::new(),
+            outstanding: 0,
+            stopped: false,
+            ports_next: false,
+            failures: Vec::new(),
+            progress,
+            learned: false,
+            unread: BTreeSet::new(),
+            reregistered: BTreeSet::new(),
+            silent: mute.difference(&plan.transition.tried).copied().collect(),
+            doubted: false,
+            known_ways: KnownWays::default(),
+        };
+        push.switch_keys = push.changing_keys(inventory);
+        push.awaited = links::awaited(&push.plan, inventory);
+        push.start_phases();
+        push.advance(inventory);
+        let keys: Vec<PortKey> = push.ports.keys().copied().collect();
+        for key in keys {
+            push.consider(inventory, key);
+        }
+        let managed: Vec<PortKey> = push.managed.keys().copied().collect();
+        for key in managed {
+            push.release_managed(inventory, key);
+        }
+        push.release_all_vports(inventory);
+        let bounce = changes.bounce.map(|(near, _)| Task::Bounce(near));
+        push.ready.extend(bounce);
+        push.ready
+            .extend(changes.disable.into_iter().map(Task::Disable));
+        push
+    }
+
+    /// The planned M_Keys of the switches that hold others.
+    fn changing_keys(&self, inventory: &Inventory) -> BTreeMap<Guid, u64> {
+        let zeros = self.ports.iter();
+        let zeros = zeros.filter(|(key, _)| key.port == PortNum::ZERO);
+        let changing = zeros.filter_map(|(&key, port)| {
+            let info = inventory.port(key)?.info.as_ref()?;
+            let planned = port.m_key()?;
+            (planned != info.m_key()).then_some((key.node, planned))
+        });
+        changing.collect()
+    }
+
+    /// Sends no more Sets; [`Push::is_done`] once those on their way are answered.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+        self.turn.clear();
+        self.ready.clear();
+        self.multicast.stop();
+        self.adaptive.stop();
+    }
+
+    /// Whether the push was stopped before its end.
+    pub fn was_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Whether no Set is left to send and none is on its way.
+    pub fn is_done(&self) -> bool {
+        self.outstanding == 0
+            && (self.stopped || self.phases.is_last())
+            && self.turn.is_empty()
+            && self.ready.is_empty()
+            && self.multicast.is_idle()
+            && self.adaptive.is_idle()
+    }
+
+    /// Whether Sets were left out because a node did not answer.
+    pub fn left_out_nodes(&self) -> bool {
+        !self.silent.is_empty()
+    }
+
+    /// Takes back `count` Sets that were handed out and never sent.
+    pub fn taken_back(&mut self, count: usize) {
+        self.outstanding = self.outstanding.saturating_sub(count);
+    }
+
+    /// Whether the push found a field that a device does not keep.
+    pub fn learned(&self) -> bool {
+        self.learned
+    }
+
+    /// Ports that may have changed unnoticed, and have not answered since.
+    ///
+    /// Clearing PortStateChange also clears reports of changes since the ports were last read. A
+    /// switch that had no LID or another manager could send no trap for that, and some send none
+    /// while the bit is set. Setting LinearFDBTop hides that a switch was reset. A port whose
+    /// answers were lost may or may not hold the values of the Set.
+    pub fn unread(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.unread.iter().copied()
+    }
+
+    /// Whether all Sets were acknowledged, and no doubt is left.
+    pub fn is_complete(&self) -> bool {
+        self.failures.is_empty() && !self.stopped && !self.doubted
+    }
+
+    /// One end of each link that tables wait for, and that cannot become Active in this push, which
+    /// ended before these tables.
+    pub fn unopened(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.unopened.iter().copied()
+    }
+
+    /// GUIDs of the ports that were due for ClientReregister and got it.
+    pub fn reregistered(&self) -> &BTreeSet<Guid> {
+        &self.reregistered
+    }
+
+    /// Sets that were refused or lost.
+    pub fn failures(&self) -> &[FailedSet] {
+        &self.failures
+    }
+
+    /// The switches with a table that a Set of the push did not write.
+    pub fn without_tables(&self) -> BTreeSet<Guid> {
+        let of_tables = self
+            .failures
+            .iter()
+            .filter(|failed| failed.task.is_of_table());
+        of_tables.map(FailedSet::node).collect()
+    }
+
+    /// The Sets acknowledged so far.
+    pub fn progress(&self) -> PushProgress {
+        self.progress
+    }
+
+    /// The plan that the push leads to.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Sends no more Sets to `node`, which does not answer.
+    pub fn give_up_on(&mut self, node: Guid) {
+        self.silent.insert(node);
+    }
+
+    /// The next Set, if one can go now.
+    pub fn poll_order(&mut self, inventory: &mut Inventory) -> Option<Order> {
+        loop {
+            let order = self.next_order(inventory)?;
+            if !self.silent.contains(&order.target) {
+                self.outstanding += 1;
+                return Some(order);
+            }
+            self.failed(inventory, order.task, Cause::NotSent);
+        }
+    }
+
+    fn next_order(&mut self, inventory: &Inventory) -> Option<Order> {
+        for _ in 0..2 {
+            self.ports_next = !self.ports_next;
+            let order = if self.ports_next {
+                self.next_port(inventory)
+            } else if self.phases.current() == Phase::Adaptive {
+                self.next_adaptive(inventory)
+            } else {
+                self.next_table(inventory)
+                    .or_else(|| self.next_multicast(inventory))
+                    .or_else(|| self.next_adaptive(inventory))
+            };
+            if order.is_some() {
+                return order;
+            }
+        }
+        self.end_if_stuck();
+        None
+    }
+
+    /// Takes the answer to the Set of `task`.
+    pub fn handle(
+        &mut self,
+        inventory: &mut Inventory,
+        not_kept: &mut NotKept,
+        task: Task,
+        answer: AgentAnswer<'_>,
+    ) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        match (answer, task) {
+            (AgentAnswer::Data(data), _) => {
+                self.progress.done += 1;
+                self.acknowledged(inventory, not_kept, task, data);
+            }
+            (AgentAnswer::Refused(_), Task::Port(key, PortStep::Arm))
+                if self.goes_apart(inventory, key) => {}
+            (
+                AgentAnswer::Refused(status) | AgentAnswer::RefusedRepetition(status),
+                Task::Port(key, step @ (PortStep::Arm | PortStep::Activate)),
+            ) => self.state_refused(inventory, key, step, status),
+            (AgentAnswer::RefusedRepetition(_), Task::Port(key, PortStep::Configure)) => {
+                self.doubt(inventory, key)
+            }
+            (
+                AgentAnswer::Refused(_) | AgentAnswer::RefusedRepetition(_),
+                Task::Block { switch, .. },
+            ) if self.raises_top_first(inventory, switch, task) => {}
+            (
+                AgentAnswer::Refused(_) | AgentAnswer::RefusedRepetition(_),
+                Task::AdaptiveRouting(guid),
+            ) => self.ar_info_answered(inventory, guid, None),
+            (AgentAnswer::Refused(status) | AgentAnswer::RefusedRepetition(status), _) => {
+                self.failed(inventory, task, Cause::Refused(status));
+            }
+            (AgentAnswer::Silence, _) => {
+                if task.is_of_vports() {
+                    // No more Sets to virtual ports there.
+                    self.vports.remove(&task.port());
+                } else {
+                    self.give_up_on(task.node());
+                }
+                self.failed(inventory, task, Cause::Silence);
+            }
+        }
+    }
+}

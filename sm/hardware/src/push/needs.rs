@@ -1,0 +1,274 @@
+//! The order of Sets, as a table: the conditions that each Set waits for.
+//!
+//! [`Task::needs`] is the table; whatever sends a Set asks [`Push::may`], which knows only the
+//! table. The [phases](super::phases) of a push are one of its conditions.
+
+use rsm_ids::{PortKey, PortNum};
+use rsm_mad::wire::attr::{PortInfo, PortState};
+
+use super::phases::Phase;
+use super::ports::PortPush;
+use super::tables::SwitchPush;
+use super::{AdaptiveStep, PortStep, Push, Task};
+use crate::sweep::inventory::Inventory;
+
+/// A condition that a Set waits for. Those of Sets that change the state of a link hold at both of
+/// its ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// The phase of the table has begun; for tables without one of their own, the last phase.
+    Phase,
+    /// The switch answers; one that does not comes in the last phase.
+    Answers,
+    /// ARInfo of the switch has left, or is not to be written.
+    AdaptiveRouting,
+    /// No switch still forwards by groups of adaptive routing that are to go out of force.
+    GroupsLeft,
+    /// The switch holds everything that comes before the Set in
+    /// [`AdaptiveStep`](super::AdaptiveStep).
+    AdaptiveStep,
+    /// The Set whose content shows a reset of the switch is acknowledged: SwitchInfo, by its
+    /// LinearFDBTop; if it raises that and goes last, PortInfo of port 0, by its LID.
+    ResetShows,
+    /// If SwitchInfo raises LinearFDBTop, the switch holds all of its tables: no entry above the
+    /// old top takes effect before it is written.
+    TablesBelowTop,
+    /// The switch has answered the PortInfo of port 0 that gives it another M_Key: the key for the
+    /// Set is the one that it holds then.
+    KeyChange,
+    /// The switch holds its SwitchInfo.
+    SwitchInfo,
+    /// The switch holds its SwitchInfo and all of its tables.
+    Programmed,
+    /// No switch forwards multicast packets to a port that it is to lose.
+    MulticastLosses,
+    /// The switch holds the blocks of its multicast table.
+    MulticastBlocks,
+    /// PortInfo of port 0 of the switch is settled; its LID shows a reset of the switch.
+    PortZero,
+    /// An end port has answered the PortInfo that arms or changes it. That is its last reading,
+    /// whose LID and state show a reset: after keys that went first it would not show.
+    PortInfoAnswered,
+    /// The Set of PortInfo that arms the port or changes its settings is settled: it gives the port
+    /// the VLs that the block is for.
+    PortSettings,
+    /// The blocks for quality of service are settled: packets on an Active link use them. A device
+    /// that refuses them carries data without.
+    Qos,
+    /// PortInfo is settled: its answer shows a reset, after which the block would be lost.
+    PortInfoSettled,
+    /// The port holds its P_Keys.
+    PKeys,
+    /// The port holds its P_Keys, if it enforces partitions and carries data.
+    PKeysIfEnforcing,
+    /// The P_Keys of the port at the other end are settled, if that one enforces partitions.
+    PKeysOfEnforcingPeer,
+    /// The port is Active: its virtual ports can become Active.
+    PortActive,
+    /// The virtual port holds its P_Keys.
+    VPortPKeys,
+    /// The limits of rates of the virtual port are answered.
+    VPortLimits,
+    /// The switch that the port is cabled to holds all of its tables.
+    NeighbourProgrammed,
+    /// The port is Armed or Active: packets from an Active end to one in Init are lost (IBA 7.2.7).
+    Armed,
+    /// [`AWAITED_LINK`] if tables wait for the link, else [`OTHER_LINK`].
+    Link,
+    /// [`AWAITED_LINK`] if tables wait for the link: some devices go on from Armed to Active by
+    /// themselves.
+    LinkIfAwaited,
+    /// All switches have removed the entries that could close a loop over the link.
+    Removals,
+    /// All switches hold their SLtoVLMappingTables.
+    SlToVlEverywhere,
+    /// A switch that no packet passes yet is programmed; if links of such switches come last, also
+    /// after the interim tables that other links wait for.
+    DarkProgrammed,
+}
+
+/// The conditions of a link that tables wait for ([`Transition`](rsm_plan::Transition)).
+pub const AWAITED_LINK: &[Need] = &[
+    Need::PortZero,
+    Need::Removals,
+    Need::SlToVlEverywhere,
+    Need::DarkProgrammed,
+];
+
+/// The conditions of any other link, such as those of hosts.
+pub const OTHER_LINK: &[Need] = &[Need::Programmed];
+
+impl Task {
+    /// The conditions that the Set waits for.
+    pub fn needs(&self) -> &'static [Need] {
+        match self {
+            Task::AdaptiveRouting(_) => &[Need::Answers],
+            Task::Adaptive(_, AdaptiveStep::Prepare) => &[Need::AdaptiveStep],
+            // Groups are proved beside the planned tables alone.
+            Task::Adaptive(..) => &[Need::Phase, Need::GroupsLeft, Need::AdaptiveStep],
+            Task::Switch(_) => &[
+                Need::Answers,
+                Need::AdaptiveRouting,
+                Need::TablesBelowTop,
+                Need::KeyChange,
+            ],
+            Task::Block { .. } | Task::SlToVl { .. } => &[
+                Need::Phase,
+                Need::Answers,
+                Need::AdaptiveRouting,
+                Need::ResetShows,
+                Need::KeyChange,
+            ],
+            Task::Bounce(_) | Task::Disable(_) => &[],
+            Task::Multicast { first: true, .. } => &[Need::KeyChange],
+            // Unicast tables still on the way could close a cycle with the trees.
+            Task::Multicast { .. } => &[Need::Phase, Need::MulticastLosses, Need::KeyChange],
+            Task::MulticastTop(_) => &[
+                Need::KeyChange,
+                Need::Phase,
+                Need::MulticastLosses,
+                Need::MulticastBlocks,
+                Need::SwitchInfo,
+            ],
+            Task::Port(_, PortStep::Configure) => &[Need::PKeysIfEnforcing],
+            Task::Port(_, PortStep::Arm) => &[Need::LinkIfAwaited],
+            Task::Port(_, PortStep::Activate) => &[Need::Armed, Need::Link, Need::PKeys, Need::Qos],
+            Task::PKeys(..) => &[
+                Need::PortInfoAnswered,
+                Need::PKeysOfEnforcingPeer,
+                Need::PortZero,
+            ],
+            Task::Managed(block) if block.is_qos() => &[Need::PortSettings],
+            Task::Managed(_) | Task::Virtualization(_) | Task::VPortPKeys(..) => {
+                &[Need::PortInfoSettled]
+            }
+            Task::VPort(..) => &[
+                Need::Phase,
+                Need::PortActive,
+                Need::VPortPKeys,
+                Need::VPortLimits,
+                Need::NeighbourProgrammed,
+            ],
+        }
+    }
+}
+
+/// A Set, the port at which its needs are checked, and the Sets of that port's switch, if any.
+type At<'a> = (Task, PortKey, Option<&'a SwitchPush>);
+
+impl Push {
+    /// Whether the Set of `task` may leave now.
+    pub(super) fn may(&self, inventory: &Inventory, task: Task) -> bool {
+        let peer = match task {
+            Task::Port(key, PortStep::Arm | PortStep::Activate) => {
+                self.ports.get(&key).and_then(PortPush::peer)
+            }
+            _ => None,
+        };
+        let mut ends = [Some(task.port()), peer].into_iter().flatten();
+        ends.all(|at| {
+            let switch = self.switches.get(&at.node);
+            self.are_met(inventory, task.needs(), (task, at, switch))
+        })
+    }
+
+    /// Whether all `needs` are met at one port.
+    pub(super) fn are_met(&self, inventory: &Inventory, needs: &[Need], place: At<'_>) -> bool {
+        let mut needs = needs.iter();
+        needs.all(|&need| self.is_met(inventory, need, place))
+    }
+
+    fn is_met(&self, inventory: &Inventory, need: Need, place: At<'_>) -> bool {
+        let (task, at, switch) = place;
+        let (transition, phases) = (&self.plan.transition, &self.phases);
+        let zero = PortKey::new(at.node, PortNum::ZERO);
+        let port = || self.ports.get(&at);
+        let info = || inventory.port(at)?.info.as_ref();
+        let awaits_info = |key: PortKey| self.ports.get(&key).is_some_and(PortPush::awaits_info);
+        let is_awaited = || transition.awaited.contains(&at);
+        match need {
+            Need::Phase => match task {
+                Task::Block {
+                    interim: Some(stage),
+                    ..
+                } => phases.current() == Phase::Interim(stage),
+                Task::SlToVl { .. } => phases.current() == Phase::SlToVl,
+                _ => phases.is_last(),
+            },
+            Need::Answers => phases.is_last() || !transition.mute.contains(&at.node),
+            Need::AdaptiveRouting => switch.is_none_or(SwitchPush::is_ar_info_sent),
+            Need::GroupsLeft => self.adaptive.has_left(),
+            Need::AdaptiveStep => match task {
+                Task::Adaptive(guid, step) => self.adaptive.has_reached(guid, step),
+                _ => true,
+            },
+            Need::ResetShows => switch.is_none_or(SwitchPush::shows_reset),
+            Need::TablesBelowTop => switch.is_none_or(SwitchPush::holds_tables_below_top),
+            Need::KeyChange => {
+                let Some(&planned) = self.switch_keys.get(&at.node) else {
+                    return true;
+                };
+                let held = inventory.port(zero).and_then(|port| port.info.as_ref());
+                let held = held.map_or(0, PortInfo::m_key);
+                // Without a key it accepts any, before the change and after.
+                held == 0 || planned == held || !awaits_info(zero)
+            }
+            Need::SwitchInfo => switch.is_none_or(SwitchPush::is_info_held),
+            Need::Programmed => switch.is_none_or(SwitchPush::is_programmed),
+            Need::MulticastLosses => self.multicast.unmet() == 0,
+            Need::MulticastBlocks => self.multicast.holds_blocks(at.node),
+            Need::PortZero => at == zero || !awaits_info(zero),
+            Need::PortInfoAnswered => {
+                let port = port().zip(info());
+                port.is_none_or(|(port, info)| !port.info_goes_first(info))
+            }
+            Need::PortSettings => {
+                let port = port().zip(info());
+                port.is_none_or(|(port, info)| !port.awaits_settings(info))
+            }
+            Need::Qos => !self.qos_unsettled.contains_key(&at),
+            Need::PortInfoSettled => !awaits_info(at),
+            Need::PKeys => port().is_none_or(|port| port.p_keys.is_held()),
+            Need::PKeysIfEnforcing => {
+                let port = port().zip(info());
+                port.is_none_or(|(port, info)| port.may_enforce(info))
+            }
+            Need::PKeysOfEnforcingPeer => {
+                let peer = port().and_then(PortPush::peer);
+                let peer = peer.and_then(|peer| self.ports.get(&peer));
+                peer.is_none_or(|peer| !peer.is_enforcing() || peer.p_keys.is_settled())
+            }
+            Need::PortActive => info().is_some_and(|info| info.port_state() == PortState::Active),
+            Need::VPortPKeys => match task {
+                Task::VPort(_, index) => {
+                    let push = self.vports.get(&at);
+                    push.is_none_or(|push| push.holds_keys(index))
+                }
+                _ => true,
+            },
+            Need::VPortLimits => match task {
+                Task::VPort(_, index) => !self.vport_limits.contains(&(at, index)),
+                _ => true,
+            },
+            Need::NeighbourProgrammed => {
+                let neighbour = inventory.port(at).and_then(|port| port.peer);
+                let switch = neighbour.and_then(|peer| self.switches.get(&peer.node));
+                switch.is_none_or(SwitchPush::is_programmed)
+            }
+            Need::Armed => {
+                let state = info().map(|info| info.port_state());
+                matches!(state, Some(PortState::Armed | PortState::Active))
+            }
+            Need::Link if is_awaited() => self.are_met(inventory, AWAITED_LINK, place),
+            Need::Link => self.are_met(inventory, OTHER_LINK, place),
+            Need::LinkIfAwaited => !is_awaited() || self.is_met(inventory, Need::Link, place),
+            Need::Removals => phases.have_passed(transition.cuts),
+            Need::SlToVlEverywhere => phases.is_sl2vl_held(),
+            Need::DarkProgrammed => {
+                let has_phase = !transition.dark_last || phases.have_passed(transition.cuts + 1);
+                let is_held = has_phase && switch.is_none_or(SwitchPush::is_programmed);
+                is_held || !transition.dark.contains(&at.node)
+            }
+        }
+    }
+}

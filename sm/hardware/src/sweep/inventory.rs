@@ -1,0 +1,147 @@
+//! The state of the hardware as last reported, and the knowledge of sweeps beside it.
+//!
+//! The inventory is the only mutable picture of the subnet: it reads and writes like its
+//! [`Hardware`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use rsm_config::RateLimits;
+use rsm_config::m_keys::KeyHolder;
+use rsm_ids::{Guid, Lid, PortKey};
+use rsm_model::alias_guids::AliasGuids;
+use rsm_model::expected::Expected;
+use rsm_model::managed::BlockKey;
+use rsm_model::whole::{Step, Whole};
+use rsm_model::{Hardware, InventoryNode};
+use rsm_plan::qos::Qos;
+
+use super::adaptive_trials::AdaptiveTrials;
+use super::doubts::Doubts;
+use super::duplicates::Rights;
+use super::fault::Faults;
+use super::held_keys::HeldKeys;
+use super::kind_answers::KindAnswers;
+use super::paths::Search;
+use super::port_states::PortStateProofs;
+use super::vports::VPortReading;
+
+/// The whole subnet as last seen, with what sweeps are to read of it and what they remember.
+#[derive(Clone, Debug, Default)]
+pub struct Inventory {
+    /// The state of the hardware.
+    pub hardware: Hardware,
+    /// Wrong or missing answers, until an answer ends them.
+    pub faults: Faults,
+    /// The places with a right to a GUID that is elsewhere.
+    pub rights: Rights,
+    /// Nodes that may be dead: they left a Get unanswered, or several of their cables went down at
+    /// once, and they have answered nothing since. Paths avoid them.
+    pub suspects: BTreeSet<Guid>,
+    /// The M_Keys of ports, by [`Inventory::use_m_keys`].
+    pub(super) m_keys: HeldKeys,
+    /// The missing parts of the subnet, among them those of an earlier run before they answer.
+    pub expected: Arc<Expected>,
+    /// The cables of the subnet as the master has stored them, on a standby that shares its store;
+    /// otherwise empty.
+    pub stored_cabling: Arc<Expected>,
+    /// The subnet manager's own port in the run before.
+    pub local_before: Option<PortKey>,
+    /// The subnet manager's own port by the host's driver, which knows it before it answers.
+    pub attached: Option<KeyHolder>,
+    /// Ports that may not hold the values of a Set, until a sweep reads them.
+    pub doubts: Doubts,
+    /// Links bounced for another MTU or number of VLs: the port that was set to Down, and the other
+    /// end.
+    pub bounced: BTreeMap<PortKey, PortKey>,
+    /// Ports of switches to disable, because the port across the cable babbles.
+    pub disabling: BTreeSet<PortKey>,
+    /// The highest multicast LID in use: up to there a sweep reads multicast tables of switches
+    /// without a valid MulticastFDBTop.
+    pub multicast_top: Option<Lid>,
+    /// The planned alias GUIDs: sweeps read GUIDInfo of their ports.
+    pub alias_guids: Arc<AliasGuids>,
+    /// Whether any port has or once had alias GUIDs.
+    pub named: bool,
+    /// Whether sweeps read SLtoVLMappingTables: the engine in use may need them.
+    pub reads_sl2vl: bool,
+    /// Whether capabilities of devices are asked for and used (`sweep.capabilities`).
+    pub asks_capabilities: bool,
+    /// Whether the error correction of links is read (`sweep.error_correction`).
+    pub reads_error_correction: bool,
+    /// Whether switches are to route adaptively (`routing.adaptive`).
+    pub routes_adaptively: bool,
+    /// How far types of switches have proved to take the tables of adaptive routing.
+    pub adaptive_trials: AdaptiveTrials,
+    /// The operator's tables for quality of service, which sweeps read; `None` while that is off.
+    pub qos: Option<Arc<Qos>>,
+    /// The operator's limits of rates, for which sweeps read QoSConfigSL; `None` while that is off.
+    pub rate_limits: Option<Arc<RateLimits>>,
+    /// Whether kinds of devices answer QoSConfigSL.
+    pub(super) rate_limit_answers: KindAnswers,
+    /// Gets of the limits of virtual ports in a row without an answer.
+    pub(super) rate_limit_silences: BTreeMap<BlockKey, u8>,
+    /// Sets of the limits of virtual ports refused since they last took any.
+    pub(super) rate_limit_refusals: BTreeMap<BlockKey, u8>,
+    /// The knowledge of sweeps about virtual ports beside the ports' own records.
+    pub(super) vport_reading: VPortReading,
+    /// How far SwitchPortStateTables have proved right.
+    pub port_state_proofs: PortStateProofs,
+    /// Why all paths were searched, since [`Inventory::take_searched`].
+    pub(super) searched: Option<&'static str>,
+    /// State of the last search for paths.
+    pub(super) search: Option<Search>,
+}
+
+impl Deref for Inventory {
+    type Target = Hardware;
+
+    fn deref(&self) -> &Hardware {
+        &self.hardware
+    }
+}
+
+impl DerefMut for Inventory {
+    fn deref_mut(&mut self) -> &mut Hardware {
+        &mut self.hardware
+    }
+}
+
+impl Inventory {
+    /// Why all paths were searched, if they were since the last call.
+    pub fn take_searched(&mut self) -> Option<Whole> {
+        let why = self.searched.take()?;
+        Some(Whole::new(Step::Paths, why))
+    }
+
+    /// Removes a node and the cables to it.
+    pub fn remove(&mut self, guid: Guid) -> Option<InventoryNode> {
+        let node = self.hardware.remove(guid)?;
+        self.suspects.remove(&guid);
+        self.port_state_proofs.forget(guid);
+        self.vport_reading.forget(guid);
+        self.rate_limit_silences
+            .retain(|key, _| key.port.node != guid);
+        self.rate_limit_refusals
+            .retain(|key, _| key.port.node != guid);
+        self.m_keys.forget(guid);
+        Some(node)
+    }
+
+    /// Records that a cable joins `a` and `b`, and parts both from their earlier peers.
+    pub fn join(&mut self, a: PortKey, b: PortKey) {
+        for end in self.hardware.join(a, b) {
+            self.forget_m_key(end);
+        }
+    }
+
+    /// Records that no cable is at `key`, nor at the other end, if one was known. Returns that end.
+    pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
+        let peer = self.hardware.part(key)?;
+        for end in [key, peer] {
+            self.forget_m_key(end);
+        }
+        Some(peer)
+    }
+}

@@ -1,0 +1,77 @@
+//! Reads the planned blocks of managed attributes that are not known.
+
+use rsm_ids::{Lid, PortKey};
+use rsm_model::managed::{BlockKey, Content, Origin};
+use rsm_plan::managed::Source;
+
+use super::inventory::Inventory;
+use super::{Query, Sweep};
+
+impl Inventory {
+    /// The source of planned blocks, as far as sweeps need it.
+    pub(super) fn source(&self) -> Source<'_> {
+        Source {
+            hardware: &self.hardware,
+            alias_guids: &self.alias_guids,
+            qos: self.qos.as_deref(),
+            rate_limits: self.rate_limits.as_deref(),
+            engine_has_lanes: self.reads_sl2vl,
+            // The sweep reads ExtendedPortInfo by itself.
+            fdr10: None,
+            aggregation_nodes: None,
+            out_of_order_sls: None,
+        }
+    }
+}
+
+impl Sweep {
+    /// After a port answered: asks for the planned blocks that are not known.
+    pub(super) fn see_managed(&mut self, inventory: &Inventory, port: PortKey) {
+        let source = inventory.source();
+        let audit = self.audits(port);
+        let mut blocks = source.blocks(port, Origin::Hosts);
+        if was_managed(inventory, port) {
+            blocks.extend(source.blocks(port, Origin::Qos));
+            blocks.extend(source.blocks_of_others(port));
+        }
+        for key in blocks {
+            let record = inventory.port(key.port);
+            let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
+            let again = audit && key.is_qos();
+            if key.place.is_readable() && (again || !is_known) {
+                self.ask(Query::Managed(key));
+            }
+        }
+    }
+
+    pub(super) fn on_managed(&mut self, inventory: &mut Inventory, key: BlockKey, data: &Content) {
+        if key.is_rate_limit() {
+            inventory.rate_limits_answered(key);
+        }
+        if let Some(port) = inventory.port_mut(key.port) {
+            // The comparison has new content.
+            self.changed = true;
+            port.managed.store(key.place, data);
+            inventory.note_managed(key.port);
+        }
+    }
+
+    /// Handles an agent that refuses to show a block. Returns whether that is a habit of its kind.
+    pub(super) fn on_managed_refused(inventory: &mut Inventory, key: BlockKey) -> bool {
+        inventory.learn_refused_block(key)
+    }
+}
+
+/// Whether a manager has set the port up: a push writes the tables of a fresh one unread.
+fn was_managed(inventory: &Inventory, key: PortKey) -> bool {
+    let Some(node) = inventory.node(key.node) else {
+        return false;
+    };
+    match &node.switch {
+        Some(switch) => switch.info.linear_fdb_top() != Lid::NONE,
+        None => {
+            let info = node.port(key.port).and_then(|port| port.info.as_ref());
+            info.is_some_and(|info| info.lid() != Lid::NONE)
+        }
+    }
+}

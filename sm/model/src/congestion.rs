@@ -1,0 +1,130 @@
+//! The state of all agents of congestion control, as readers see it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rsm_ids::PortKey;
+use rsm_mad::wire::header::Status;
+
+/// How many parts a view has: a change copies one of them.
+const SHARDS: usize = 256;
+
+/// The knowledge of an agent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum AgentStatus {
+    /// Its settings are being read or written.
+    Pending,
+    /// It holds the settings of the policy.
+    Set,
+    /// It refuses the class: the device has no congestion control.
+    Absent(Status),
+    /// It has never answered a request of the class.
+    Silent,
+    /// It sends requests to another port, which rsm does not follow.
+    Redirects,
+    /// It answers ClassPortInfo, but not this attribute: it may hold another CC_Key.
+    Unanswered(&'static str),
+    /// It refuses an attribute.
+    Refuses(&'static str, Status),
+    /// It acknowledges Sets of an attribute, and holds other values.
+    NotKept(&'static str),
+    /// Its table has only this many blocks of 64 entries.
+    TableTooSmall(u8),
+}
+
+impl AgentStatus {
+    /// Whether settings are missing that the device could have.
+    pub fn is_trouble(self) -> bool {
+        use AgentStatus::{NotKept, Redirects, Refuses, TableTooSmall, Unanswered};
+        match self {
+            Redirects | Unanswered(_) | Refuses(..) | NotKept(_) | TableTooSmall(_) => true,
+            AgentStatus::Pending
+            | AgentStatus::Set
+            | AgentStatus::Absent(_)
+            | AgentStatus::Silent => false,
+        }
+    }
+}
+
+/// The status as the end of a sentence about the device.
+impl fmt::Display for AgentStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AgentStatus::Pending => f.write_str("is being read"),
+            AgentStatus::Set => f.write_str("holds the settings"),
+            AgentStatus::Absent(status) => write!(f, "refuses congestion control ({status})"),
+            AgentStatus::Silent => f.write_str("answers no congestion control"),
+            AgentStatus::Redirects => {
+                f.write_str("redirects requests of congestion control, which rsm does not follow")
+            }
+            AgentStatus::Unanswered(attribute) => write!(
+                f,
+                "leaves {attribute} unanswered: it may hold another CC_Key than congestion.cc_key"
+            ),
+            AgentStatus::Refuses(attribute, status) => {
+                write!(f, "refuses {attribute} ({status})")
+            }
+            AgentStatus::NotKept(attribute) => {
+                write!(f, "acknowledges {attribute} and holds other values")
+            }
+            AgentStatus::TableTooSmall(blocks) => write!(
+                f,
+                "has a CongestionControlTable of {} entries, and congestion.table is longer",
+                usize::from(*blocks) * 64
+            ),
+        }
+    }
+}
+
+/// An agent as readers see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AgentReport {
+    /// The knowledge of it.
+    pub status: AgentStatus,
+    /// How many Sets it has acknowledged since this manager became master.
+    pub sets: u32,
+    /// CC_KeyViolations as last read; `None` where rsm gives no keys.
+    pub key_violations: Option<u16>,
+}
+
+/// The state of all agents at one moment; a copy costs some pointers.
+#[derive(Clone, Debug)]
+pub struct CongestionView {
+    shards: Vec<Arc<BTreeMap<PortKey, AgentReport>>>,
+}
+
+impl Default for CongestionView {
+    fn default() -> CongestionView {
+        CongestionView {
+            shards: vec![Arc::default(); SHARDS],
+        }
+    }
+}
+
+impl CongestionView {
+    /// The agent of an end port; `None` where none is asked.
+    pub fn agent(&self, key: PortKey) -> Option<&AgentReport> {
+        self.shards[Self::shard(key)].get(&key)
+    }
+
+    /// Records the report of an agent.
+    pub fn put(&mut self, key: PortKey, report: AgentReport) {
+        if self.agent(key) != Some(&report) {
+            Arc::make_mut(&mut self.shards[Self::shard(key)]).insert(key, report);
+        }
+    }
+
+    /// Forgets an agent.
+    pub fn remove(&mut self, key: PortKey) {
+        if self.agent(key).is_some() {
+            Arc::make_mut(&mut self.shards[Self::shard(key)]).remove(&key);
+        }
+    }
+
+    /// GUIDs of one vendor differ in their low bytes, often by steps of a power of two.
+    fn shard(key: PortKey) -> usize {
+        let mixed = key.node.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed >> 56) as usize
+    }
+}

@@ -1,0 +1,244 @@
+//! Links that carry less than they should: one rule, by which findings name them, readers of the
+//! API list them, and the page colours them.
+//!
+//! A link is slow below the width or speed that both its ends have and have enabled. A cable between
+//! switches is also slow beside faster siblings, as the plan in force found it
+//! ([`Topology::slow_cables`](rsm_routing::topology::Topology::slow_cables)).
+
+mod rates;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::fabric::{Fabric, Node};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_ids::{LinkSpeed, LinkWidth, PortKey};
+use rsm_mad::wire::attr::ActiveRate;
+use rsm_routing::topology::SlowCable;
+
+use self::rates::{best_speed, best_width};
+
+/// Slow links with a finding of their own; one more finding counts the others.
+const NAMED: usize = 16;
+
+/// How a link is below the rate that both its ends could have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BelowEnds {
+    peer: PortKey,
+    /// Lanes and their speed in use.
+    rate: ActiveRate,
+    /// The best width of both ends.
+    pub width: LinkWidth,
+    /// The best speed of both ends.
+    pub speed: LinkSpeed,
+}
+
+/// How a cable between switches is slower than most of its siblings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BelowSiblings {
+    peer: PortKey,
+    /// Its data rate in megabits per second.
+    mbps: u32,
+    /// The data rate of most of its siblings in megabits per second.
+    pub siblings_mbps: u32,
+}
+
+/// The rates that a slow link is below; at least one of the two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlowLink {
+    /// The rate that both its ends could have.
+    pub ends: Option<BelowEnds>,
+    /// The rate of most of its siblings.
+    pub siblings: Option<BelowSiblings>,
+}
+
+/// The slow links, each by its lower end. A copy shares them.
+#[derive(Clone, Default, Debug)]
+pub struct SlowLinks {
+    ends: Arc<BTreeMap<PortKey, BelowEnds>>,
+    siblings: Arc<BTreeMap<PortKey, BelowSiblings>>,
+}
+
+impl SlowLinks {
+    /// Follows the fabric from `before` to `now`. Looks only at nodes that the two do not share.
+    pub fn follow(&mut self, before: &Fabric, now: &Fabric) {
+        let mut looked: BTreeMap<PortKey, Option<BelowEnds>> = BTreeMap::new();
+        for (old, new) in before.differing(now) {
+            let cables = [old, new].into_iter().flatten().flat_map(Node::cables);
+            for (here, there) in cables {
+                let low = here.min(there);
+                looked.entry(low).or_insert_with(|| below_ends(now, low));
+            }
+        }
+        for (low, link) in looked {
+            if self.ends.get(&low) == link.as_ref() {
+                continue;
+            }
+            let links = Arc::make_mut(&mut self.ends);
+            match link {
+                Some(link) => links.insert(low, link),
+                None => links.remove(&low),
+            };
+        }
+    }
+
+    /// Takes the cables that a new plan found to be slower than most of their siblings.
+    pub fn set_siblings(&mut self, cables: &[SlowCable]) {
+        let cables = cables.iter().map(|slow| {
+            let ends = [slow.cable.a, slow.cable.b];
+            let [a, b] = ends.map(|(node, port)| PortKey { node, port });
+            let below = BelowSiblings {
+                peer: a.max(b),
+                mbps: slow.rate,
+                siblings_mbps: slow.beside,
+            };
+            (a.min(b), below)
+        });
+        let cables: BTreeMap<PortKey, BelowSiblings> = cables.collect();
+        if *self.siblings != cables {
+            self.siblings = Arc::new(cables);
+        }
+    }
+
+    /// The links without the comparison of siblings, which belongs to a plan in force.
+    pub fn without_siblings(&self) -> SlowLinks {
+        SlowLinks {
+            ends: self.ends.clone(),
+            siblings: Arc::default(),
+        }
+    }
+
+    /// The rates that the link from `low` to its higher end `high` is below; `None` for links that
+    /// are not slow.
+    pub fn get(&self, low: PortKey, high: PortKey) -> Option<SlowLink> {
+        let ends = self.ends.get(&low).filter(|link| link.peer == high);
+        let siblings = self.siblings.get(&low).filter(|link| link.peer == high);
+        (ends.is_some() || siblings.is_some()).then_some(SlowLink {
+            ends: ends.copied(),
+            siblings: siblings.copied(),
+        })
+    }
+
+    /// The lower ends of links that are slow, or slow in another way, in one of the two alone.
+    pub fn differing(&self, other: &SlowLinks) -> BTreeSet<PortKey> {
+        let mut ends = differing(&self.ends, &other.ends);
+        ends.append(&mut differing(&self.siblings, &other.siblings));
+        ends
+    }
+
+    /// The findings about them: a few by name, those between switches first, and the number of the
+    /// others.
+    pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
+        // A cable that has just gone stays in the plan until the next one.
+        let is_there = |low, high| {
+            let at = fabric.find_port(low);
+            at.is_some_and(|at| fabric.port(at).peer == Some(high))
+        };
+        let siblings = self.siblings.iter();
+        let siblings = siblings.filter(|(low, link)| is_there(**low, link.peer));
+        let siblings = siblings.map(|(&low, link)| (low, link as &dyn Below));
+        let is_told = |low: &PortKey, high| {
+            let told = self.siblings.get(low);
+            told.is_some_and(|link| link.peer == high)
+        };
+        let others = self.ends.iter();
+        let others = others.filter(|(low, link)| !is_told(low, link.peer));
+        let others = others.map(|(&low, link)| (low, link as &dyn Below));
+        let mut all = siblings.chain(others);
+        let named = all.by_ref().take(NAMED);
+        let named = named.map(|(low, link)| {
+            let (kind, subject) = (FindingKind::LinkSlow, Subject::Port(low));
+            Finding::new(kind, subject, Severity::Warning, link.text(low, fabric))
+        });
+        let mut findings: Vec<Finding> = named.collect();
+        let more = all.count();
+        if more > 0 {
+            let text = format!(
+                "{more} more links are below the rate of most of their siblings, or below the one that \
+                 both ends could have: `rsmctl slow` lists them"
+            );
+            let kind = FindingKind::LinkSlow;
+            findings.push(Finding::new(kind, Subject::Subnet, Severity::Warning, text));
+        }
+        findings
+    }
+}
+
+/// A rate that a link is below, as a finding words it.
+trait Below {
+    /// The text about the link whose lower end is `low`.
+    fn text(&self, low: PortKey, fabric: &Fabric) -> String;
+}
+
+impl Below for BelowEnds {
+    fn text(&self, low: PortKey, fabric: &Fabric) -> String {
+        let advice = match self.rate.lanes < self.width.lanes() {
+            true => "lanes are dead: clean or replace the cable, or train the link again",
+            false => "use a cable for that speed, or train the link again",
+        };
+        format!(
+            "the link between {} and {} runs at {}x {}, both ends could do {}x {}: it carries less than it could; {advice}",
+            name(low, fabric),
+            name(self.peer, fabric),
+            self.rate.lanes,
+            self.rate.speed,
+            self.width.lanes(),
+            self.speed
+        )
+    }
+}
+
+impl Below for BelowSiblings {
+    fn text(&self, low: PortKey, fabric: &Fabric) -> String {
+        let gbps = |mbps: u32| f64::from(mbps) / 1000.0;
+        format!(
+            "the cable between {} and {} carries {} Gb/s, most of its siblings {} Gb/s: routes give it less \
+             by its rate, and the switches have less bandwidth; see whether a lane is dead or the cable is \
+             for a lower speed, or train the link again",
+            name(low, fabric),
+            name(self.peer, fabric),
+            gbps(self.mbps),
+            gbps(self.siblings_mbps)
+        )
+    }
+}
+
+fn name(key: PortKey, fabric: &Fabric) -> String {
+    let node = fabric.node_of(key.node);
+    let node = node.map_or_else(|| key.node.to_string(), Node::name);
+    format!("{node} port {}", key.port)
+}
+
+/// The ends whose links differ; none, at no cost, where the two share them.
+fn differing<T: PartialEq>(
+    one: &Arc<BTreeMap<PortKey, T>>,
+    other: &Arc<BTreeMap<PortKey, T>>,
+) -> BTreeSet<PortKey> {
+    if Arc::ptr_eq(one, other) {
+        return BTreeSet::new();
+    }
+    let ends = one.keys().chain(other.keys()).copied();
+    ends.filter(|end| one.get(end) != other.get(end)).collect()
+}
+
+/// The link whose lower end is `low`, if it is up and below the best rate of both ends.
+fn below_ends(fabric: &Fabric, low: PortKey) -> Option<BelowEnds> {
+    let port = |key: PortKey| {
+        let port = fabric.port(fabric.find_port(key)?);
+        Some(port).filter(|port| port.up)
+    };
+    let near = port(low)?;
+    // A port that was the lower end before may be the higher one now.
+    let peer = near.peer.filter(|&peer| low <= peer)?;
+    let (one, other) = (near.info.as_ref()?, port(peer)?.info.as_ref()?);
+    let rate = one.link_rate()?;
+    let width = best_width(one, other)?;
+    let speed = best_speed(one, other)?;
+    let is_slow = rate.lanes < width.lanes() || rate.speed.data_kbps() < speed.data_kbps();
+    is_slow.then_some(BelowEnds {
+        peer,
+        rate,
+        width,
+        speed,
+    })
+}

@@ -1,0 +1,409 @@
+//! The state machine that reads and writes the settings of all agents.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_config::{CongestionPolicy, SwitchPorts};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
+use rsm_mad::Time;
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::Datagram;
+use rsm_mad::wire::attr::{NodeType, PortState};
+use rsm_mad::wire::congestion::CcMad;
+use rsm_mad::wire::header::{AttrId, MadHeader, Method};
+use rsm_model::fabric::{Fabric, Node, Port};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+
+use super::agent::{Agent, Device};
+use crate::counters::Routes;
+use rsm_model::congestion::{AgentStatus, CongestionView};
+
+/// Time until another attempt where the transport takes no more datagrams.
+const SEND_PAUSE: Duration = Duration::from_millis(20);
+
+/// A request to be sent.
+#[derive(Clone, Debug)]
+pub struct Transmit {
+    /// The datagram.
+    pub datagram: Datagram,
+    /// How long its answer is of use.
+    pub timeout: Duration,
+}
+
+/// A request without an answer so far.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    agent: PortKey,
+    attribute: AttrId,
+    deadline: Time,
+}
+
+/// Reads and writes the settings of congestion control.
+///
+/// The owner calls [`CongestionManager::follow`] with each new model of the subnet, and
+/// [`CongestionManager::poll_transmit`] while it may write hardware; it passes datagrams of the
+/// class to [`CongestionManager::handle`]. There is a record for each end port with a LID that the
+/// policy concerns, and at most one request in flight to each.
+#[derive(Clone, Default, Debug)]
+pub struct CongestionManager {
+    policy: Arc<CongestionPolicy>,
+    fabric: Arc<Fabric>,
+    agents: BTreeMap<PortKey, Agent>,
+    /// The turns of agents without a request in flight.
+    queue: BTreeSet<(Time, PortKey)>,
+    /// By the lower half of their transaction identifier; at most `policy.window`.
+    flights: HashMap<u32, Flight>,
+    deadlines: BTreeSet<(Time, u32)>,
+    next_tid: u32,
+    /// The agents of each status but [`AgentStatus::Pending`] and [`AgentStatus::Set`], those of
+    /// switches apart.
+    apart: BTreeMap<(AgentStatus, bool), BTreeSet<PortKey>>,
+    view: CongestionView,
+    /// A status has changed since the last [`CongestionManager::take_news`].
+    news: bool,
+}
+
+impl CongestionManager {
+    /// A manager that has read nothing. `first_tid` should differ from that of an earlier process,
+    /// whose answers may still come.
+    pub fn new(policy: Arc<CongestionPolicy>, first_tid: u32) -> CongestionManager {
+        CongestionManager {
+            policy,
+            next_tid: first_tid,
+            ..CongestionManager::default()
+        }
+    }
+
+    /// Uses another policy from now on: with a different one, all agents are read anew.
+    pub fn configure(&mut self, policy: &Arc<CongestionPolicy>) {
+        if self.policy != *policy {
+            self.policy = policy.clone();
+            self.forget_all();
+        }
+    }
+
+    /// Whether the feature is on.
+    pub fn is_on(&self) -> bool {
+        self.policy.enabled
+    }
+
+    /// Forgets all agents: another manager may write them from now on.
+    pub fn forget_all(&mut self) {
+        if self.agents.is_empty() && self.fabric.is_empty() {
+            return;
+        }
+        *self = CongestionManager {
+            policy: self.policy.clone(),
+            next_tid: self.next_tid,
+            news: true,
+            ..CongestionManager::default()
+        };
+    }
+
+    /// Takes over the nodes, LIDs and links of a model of the subnet. Returns whether it is another
+    /// one than before.
+    pub fn follow(&mut self, fabric: &Arc<Fabric>, now: Time) -> bool {
+        if !self.policy.enabled || Arc::ptr_eq(&self.fabric, fabric) {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.fabric, fabric.clone());
+        for (earlier, node) in before.differing(fabric) {
+            match node {
+                Some(node) => self.follow_node(node, earlier, now),
+                None => earlier
+                    .into_iter()
+                    .for_each(|gone| self.forget_ports(gone.guid, &BTreeSet::new())),
+            }
+        }
+        true
+    }
+
+    fn follow_node(&mut self, node: &Node, earlier: Option<&Node>, now: Time) {
+        let mut present = BTreeSet::new();
+        if let Some(device) = self.device(node) {
+            let ports = node.end_ports();
+            let managed = ports.filter(|(_, port)| is_manageable(node, port));
+            for (number, port) in managed {
+                present.insert(number);
+                let key = PortKey::new(node.guid, number);
+                let is_same = self
+                    .agents
+                    .get(&key)
+                    .is_some_and(|agent| agent.lid == port.lid() && agent.device == device);
+                if !is_same || came_up(node, earlier) {
+                    self.put(key, Agent::new(port.lid(), device, now));
+                }
+            }
+        }
+        self.forget_ports(node.guid, &present);
+    }
+
+    /// The kind of device, if the policy concerns it.
+    fn device(&self, node: &Node) -> Option<Device> {
+        let is_enhanced = || {
+            node.switch
+                .as_ref()
+                .is_some_and(|switch| switch.enhanced_port0())
+        };
+        match node.kind() {
+            NodeType::Switch if self.policy.concerns_switches() => {
+                Some(Device::Switch(SwitchPorts {
+                    external: node.info.num_ports(),
+                    with_port_0: is_enhanced(),
+                }))
+            }
+            NodeType::Ca if self.policy.concerns_adapters() => Some(Device::Adapter),
+            _ => None,
+        }
+    }
+
+    /// Forgets the agents of a node but those of these ports.
+    fn forget_ports(&mut self, node: Guid, present: &BTreeSet<PortNum>) {
+        let all = PortKey::new(node, PortNum(0))..=PortKey::new(node, PortNum(255));
+        let keys = self.agents.range(all).map(|(&key, _)| key);
+        let gone: Vec<PortKey> = keys.filter(|key| !present.contains(&key.port)).collect();
+        for key in gone {
+            self.take_out(key);
+            self.agents.remove(&key);
+            self.view.remove(key);
+            self.news = true;
+            // An answer to a request in flight finds no agent.
+        }
+    }
+
+    /// The next request, if the window has room for one.
+    pub fn poll_transmit(&mut self, routes: &Routes, now: Time) -> Option<Transmit> {
+        let window = self.policy.window as usize;
+        if !self.policy.enabled || self.flights.len() >= window {
+            return None;
+        }
+        let &(due, key) = self.queue.first()?;
+        if due > now {
+            return None;
+        }
+        let agent = self.agents.get_mut(&key)?;
+        let request = agent.request(&self.policy);
+        let lid = agent.lid;
+        agent.due = None;
+        self.queue.remove(&(due, key));
+        let tid = self.free_tid();
+        let deadline = now + request.timeout;
+        let flight = Flight {
+            agent: key,
+            attribute: request.attribute,
+            deadline,
+        };
+        self.flights.insert(tid, flight);
+        self.deadlines.insert((deadline, tid));
+        let mad = CcMad::request(
+            request.method,
+            request.attribute,
+            request.modifier,
+            Tid(tid.into()),
+            request.key,
+            &request.data,
+        );
+        Some(Transmit {
+            datagram: Datagram {
+                mad: *mad.as_bytes(),
+                remote: routes.to(lid),
+            },
+            timeout: request.timeout,
+        })
+    }
+
+    fn free_tid(&mut self) -> u32 {
+        loop {
+            self.next_tid = self.next_tid.wrapping_add(1);
+            // The window is far smaller than the number of identifiers.
+            if self.next_tid != 0 && !self.flights.contains_key(&self.next_tid) {
+                return self.next_tid;
+            }
+        }
+    }
+
+    /// The transport did not take the request with this identifier: it is as if it had not been
+    /// sent.
+    pub fn not_sent(&mut self, tid: Tid, now: Time) {
+        if let Some(flight) = self.land(tid.low()) {
+            self.change(flight.agent, |agent, _| agent.due = Some(now + SEND_PAUSE));
+        }
+    }
+
+    /// Takes a datagram of the class.
+    pub fn handle(&mut self, datagram: &Datagram, now: Time) {
+        let header = MadHeader::of(&datagram.mad);
+        let tid = header.tid().low();
+        let is_answer = header.method() == Method::GET_RESPONSE
+            && self
+                .flights
+                .get(&tid)
+                .is_some_and(|flight| flight.attribute == header.attribute());
+        if !is_answer {
+            return;
+        }
+        if let Some(flight) = self.land(tid) {
+            let mad = CcMad::from_bytes(&datagram.mad);
+            self.change(flight.agent, |agent, policy| {
+                agent.on_answer(policy, header.status(), mad.data(), now);
+            });
+        }
+    }
+
+    /// The transport gave up on a request.
+    pub fn on_send_failed(&mut self, tid: Tid, now: Time) {
+        if let Some(flight) = self.land(tid.low()) {
+            self.change(flight.agent, |agent, _| agent.on_silence(now));
+        }
+    }
+
+    /// Gives up on requests that are due.
+    pub fn handle_deadline(&mut self, now: Time) {
+        while let Some(&(deadline, tid)) = self.deadlines.first()
+            && deadline <= now
+        {
+            if let Some(flight) = self.land(tid) {
+                self.change(flight.agent, |agent, _| agent.on_silence(now));
+            }
+        }
+    }
+
+    /// When there is something to do next; `may_send`: requests may leave.
+    pub fn next_deadline(&self, may_send: bool) -> Option<Time> {
+        let has_room = self.flights.len() < self.policy.window as usize;
+        let turn = self.queue.first().map(|&(due, _)| due);
+        let turn = turn.filter(|_| may_send && has_room && self.policy.enabled);
+        let silence = self.deadlines.first().map(|&(deadline, _)| deadline);
+        turn.into_iter().chain(silence).min()
+    }
+
+    /// Whether a status has changed since the last call, and no request is in flight or has its
+    /// turn at `now`: readers then see the result of a round, and not each answer.
+    pub fn take_news(&mut self, now: Time) -> bool {
+        let is_busy = self.queue.first().is_some_and(|&(due, _)| due <= now);
+        if is_busy || !self.flights.is_empty() {
+            return false;
+        }
+        std::mem::take(&mut self.news)
+    }
+
+    /// The state of all agents.
+    pub fn view(&self) -> &CongestionView {
+        &self.view
+    }
+
+    fn land(&mut self, tid: u32) -> Option<Flight> {
+        let flight = self.flights.remove(&tid)?;
+        self.deadlines.remove(&(flight.deadline, tid));
+        Some(flight)
+    }
+
+    /// Changes an agent, and with it the lists that it is in.
+    fn change(&mut self, key: PortKey, change: impl FnOnce(&mut Agent, &CongestionPolicy)) {
+        let Some(mut agent) = self.agents.get(&key).cloned() else {
+            return;
+        };
+        // An agent with a turn was replaced after the request: the answer is to the one before.
+        if agent.due.is_some() {
+            return;
+        }
+        change(&mut agent, &self.policy);
+        self.put(key, agent);
+    }
+
+    fn put(&mut self, key: PortKey, agent: Agent) {
+        self.take_out(key);
+        let report = agent.report();
+        self.queue.extend(agent.due.map(|due| (due, key)));
+        if !matches!(report.status, AgentStatus::Pending | AgentStatus::Set) {
+            let place = (report.status, key.port == PortNum::ZERO);
+            self.apart.entry(place).or_default().insert(key);
+        }
+        self.news |= self.view.agent(key) != Some(&report);
+        self.view.put(key, report);
+        self.agents.insert(key, agent);
+    }
+
+    /// Takes an agent out of the lists beside the records.
+    fn take_out(&mut self, key: PortKey) {
+        let Some(agent) = self.agents.get(&key) else {
+            return;
+        };
+        if let Some(due) = agent.due {
+            self.queue.remove(&(due, key));
+        }
+        let place = (agent.report().status, key.port == PortNum::ZERO);
+        if let Some(same) = self.apart.get_mut(&place) {
+            same.remove(&key);
+            if same.is_empty() {
+                self.apart.remove(&place);
+            }
+        }
+    }
+
+    /// Findings for operators: devices that could have the settings and do not, and the number
+    /// of those without congestion control.
+    pub fn findings(&self, name: impl Fn(Guid) -> String) -> Vec<Finding> {
+        let troubles = self
+            .apart
+            .iter()
+            .filter(|((status, _), _)| status.is_trouble());
+        let mut findings: Vec<Finding> = troubles
+            .filter_map(|((status, _), ports)| {
+                let first = *ports.first()?;
+                let others = match ports.len() - 1 {
+                    0 => String::new(),
+                    1 => ", and so does one other port".to_owned(),
+                    more => format!(", and so do {more} other ports"),
+                };
+                let text = format!(
+                    "{} port {} {status}{others}: packets there are marked and slowed down as the \
+                     device was set before; see `rsmctl congestion`",
+                    name(first.node),
+                    first.port
+                );
+                Some((Subject::Port(first), Severity::Warning, text))
+            })
+            .map(|(subject, severity, text)| {
+                Finding::new(FindingKind::CongestionControl, subject, severity, text)
+            })
+            .collect();
+        findings.extend(self.without_agent());
+        findings
+    }
+
+    fn without_agent(&self) -> Option<Finding> {
+        let absent = |of_switches: bool| -> usize {
+            let all = self.apart.iter();
+            let absent = all.filter(|((status, is_switch), _)| {
+                !status.is_trouble() && *is_switch == of_switches
+            });
+            absent.map(|(_, ports)| ports.len()).sum()
+        };
+        let (switches, adapters) = (absent(true), absent(false));
+        (switches + adapters > 0).then(|| {
+            let text = format!(
+                "{switches} switches and {adapters} ports of adapters have no congestion control \
+                 or do not answer it: they mark no packets, or do not slow down"
+            );
+            let kind = FindingKind::CongestionControl;
+            Finding::new(kind, Subject::Subnet, Severity::Info, text)
+        })
+    }
+}
+
+/// Whether general service datagrams reach a port and come back.
+fn is_manageable(node: &Node, port: &Port) -> bool {
+    let has_link = node.is_switch() || port.state() == PortState::Active;
+    has_link && port.lid() != Lid::NONE && !node.unmanageable
+}
+
+/// Whether a link of the node came up, after which it may have been reset.
+fn came_up(node: &Node, earlier: Option<&Node>) -> bool {
+    let Some(earlier) = earlier else { return true };
+    let mut ports = node.ports.iter().zip(&earlier.ports);
+    ports.any(|(now, before)| {
+        now.state() == PortState::Active && before.state() != PortState::Active
+    })
+}

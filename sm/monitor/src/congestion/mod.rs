@@ -1,0 +1,26 @@
+//! Congestion control (IBA annex A10): how switches mark packets that wait, and how adapters slow
+//! down.
+//!
+//! [`CongestionManager`] is a state machine without I/O. It reads the settings of every agent of
+//! the class by general service datagrams, compares them with the [`CongestionPolicy`](rsm_config::CongestionPolicy), and writes
+//! those that differ. The core owns it, and sends its datagrams only while it may write hardware
+//! and no other work is under way. While the feature is off, no datagram of the class is sent, and
+//! devices keep what they hold.
+//!
+//! ```text
+//! ClassPortInfo ─▶ CongestionInfo ─▶ CongestionKeyInfo ─▶ settings of a switch ─────────────▶ Set
+//!      │ refused, silent                 (where rsm         settings of an adapter ─▶ table ─▶ Set
+//!      ▼                                  gives keys)
+//!   no agent: not asked again
+//! ```
+//!
+//! An agent is read again when its port comes up anew, when a link of its switch comes up (the
+//! switch may have been reset), and when the policy changes.
+
+mod agent;
+mod manager;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::manager::{CongestionManager, Transmit};

@@ -1,0 +1,21 @@
+//! The health of links: which ports lose or damage packets, and until when routes go around them.
+//!
+//! [`Health`] is a state machine without I/O. Its evidence comes from two sources: error rates of the
+//! performance counters ([`evidence`]), and reports of the ports themselves (traps 129 to 131). A
+//! port is unhealthy from the moment a rate exceeds its limit ([`HealthPolicy`]) until it has been
+//! quiet for [`HealthPolicy::quiet`]; a port that falls ill again soon after must be quiet for
+//! longer. The core takes unhealthy cables between switches out of the routes where the policy says
+//! so, as far as all ports stay reachable (`sm/src/avoid`).
+//!
+//! [`HealthPolicy`]: rsm_config::HealthPolicy
+//! [`HealthPolicy::quiet`]: rsm_config::HealthPolicy::quiet
+
+mod babbling;
+mod evidence;
+mod illness;
+mod saved;
+
+pub use self::babbling::Babbling;
+pub use self::evidence::{MAX_PORTS, PortErrors, evidence};
+pub use self::illness::Health;
+pub use self::saved::{SavedHealth, SavedIllness};

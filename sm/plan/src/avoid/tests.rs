@@ -1,0 +1,340 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rsm_ids::{Guid, PortKey};
+use rsm_model::fabric::Fabric;
+use rsm_routing::engine::EngineKind;
+use rsm_routing::generate::generate;
+
+use super::{Avoid, AvoidError, Drained, Part, Reason};
+use crate::policy::Policy;
+use crate::{Plan, PlanJob};
+
+const TREE: &str = "pgft:2;4,4;1,2;1,1";
+
+fn fabric(spec: &str) -> Arc<Fabric> {
+    Arc::new(Fabric::of_netlist(&generate(spec).unwrap()))
+}
+
+fn planned(job: &PlanJob) -> Arc<Plan> {
+    let outcome = crate::plan(job).plan();
+    outcome.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
+}
+
+fn drained(since_unix_ms: u64) -> Reason {
+    Reason::Drained(Drained {
+        by: "operator".to_owned(),
+        since_unix_ms,
+        note: String::new(),
+        forced: false,
+        name: String::new(),
+        peer: None,
+    })
+}
+
+fn parts(parts: impl IntoIterator<Item = Part>) -> BTreeMap<Part, Reason> {
+    let parts = parts.into_iter().zip(1..);
+    parts.map(|(part, since)| (part, drained(since))).collect()
+}
+
+fn avoid(wanted: impl IntoIterator<Item = Part>) -> Arc<Avoid> {
+    let mut avoid = Avoid::default();
+    avoid.add(&parts(wanted)).unwrap();
+    Arc::new(avoid)
+}
+
+fn has_hosts(fabric: &Fabric, guid: Guid) -> bool {
+    let node = fabric.node_of(guid).unwrap();
+    node.cables()
+        .any(|(_, there)| !fabric.node_of(there.node).unwrap().is_switch())
+}
+
+/// Switches with hosts, and the others.
+fn tiers(fabric: &Fabric) -> (Vec<Guid>, Vec<Guid>) {
+    let switches = fabric.switches().map(|(_, node)| node.guid);
+    switches.partition(|&guid| has_hosts(fabric, guid))
+}
+
+/// The cables between switches, by their lower ends.
+fn cables(fabric: &Fabric) -> Vec<PortKey> {
+    let links = fabric
+        .links()
+        .filter(|(a, b)| fabric.node(a.node).is_switch() && fabric.node(b.node).is_switch());
+    links.map(|(a, _)| fabric.key(a)).collect()
+}
+
+fn leads_over(plan: &Plan, part: Part) -> usize {
+    let found = plan.lids_over(part, |guid| plan.table(guid));
+    found.expect("it is there").over.len()
+}
+
+fn assert_all_reachable(plan: &Plan) {
+    let report = &plan.report;
+    assert_eq!(
+        (report.unreachable_pairs, report.disconnected_pairs),
+        (0, 0)
+    );
+}
+
+#[test]
+fn no_entry_leads_over_a_drained_spine_but_to_its_own_lid() {
+    let fabric = fabric(TREE);
+    let (_, spines) = tiers(&fabric);
+    let first = planned(&PlanJob::first(fabric.clone(), Arc::default()));
+    assert!(leads_over(&first, Part::Node(spines[0])) > 0);
+    let job = PlanJob {
+        avoid: avoid([Part::Node(spines[0])]),
+        ..PlanJob::after(&first, fabric)
+    };
+    let plan = planned(&job);
+    assert_all_reachable(&plan);
+    assert_eq!(leads_over(&plan, Part::Node(spines[0])), 0);
+    assert!(plan.avoided.in_use.is_empty());
+    assert!(
+        plan.table(spines[0]).is_some(),
+        "it stays a switch with a table"
+    );
+    let back = planned(&PlanJob {
+        avoid: Arc::default(),
+        ..PlanJob::after(&plan, plan.fabric.clone())
+    });
+    assert_eq!(back.routing.tables, first.routing.tables);
+}
+
+#[test]
+fn a_drained_cable_carries_nothing_and_others_take_over() {
+    let fabric = fabric(TREE);
+    let cable = Part::Port(cables(&fabric)[0]);
+    let plan = planned(&PlanJob {
+        avoid: avoid([cable]),
+        ..PlanJob::first(fabric, Arc::default())
+    });
+    assert_all_reachable(&plan);
+    assert_eq!(leads_over(&plan, cable), 0);
+}
+
+#[test]
+fn draining_a_leaf_is_refused_with_its_hosts_unless_they_are_drained_too() {
+    let fabric = fabric(TREE);
+    let (leaves, _) = tiers(&fabric);
+    let local = fabric.local.unwrap();
+    let own_leaf = fabric.port(local).peer.unwrap().node;
+    let leaf = *leaves.iter().find(|&&leaf| leaf != own_leaf).unwrap();
+    let mut avoid = Avoid::default();
+    let none = BTreeSet::new();
+    let wanted = parts([Part::Node(leaf)]);
+    let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&wanted, &fabric, &none) else {
+        panic!("its hosts have no other cable");
+    };
+    assert_eq!((cut_off.names.len(), cut_off.is_own), (4, false));
+    assert!(avoid.is_empty());
+    let node = fabric.node_of(leaf).unwrap();
+    let hosts = node.cables().map(|(_, there)| there.node);
+    let hosts = hosts.filter(|&guid| !fabric.node_of(guid).unwrap().is_switch());
+    let all = parts(hosts.chain([leaf]).map(Part::Node));
+    assert_eq!(avoid.try_add(&all, &fabric, &none), Ok(()));
+    let own = parts([Part::Node(own_leaf)]);
+    let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&own, &fabric, &none) else {
+        panic!("the subnet manager hangs there");
+    };
+    assert!(cut_off.is_own && cut_off.to_string().contains("subnet manager itself"));
+}
+
+#[test]
+fn a_spine_with_an_aggregation_node_may_be_drained() {
+    let netlist = crate::aggregated::with_aggregation_nodes(generate(TREE).unwrap());
+    let fabric = Arc::new(Fabric::of_netlist(&netlist));
+    let spines = fabric.switches().map(|(_, node)| node);
+    let spines = spines.filter(|node| node.reported().contains("spine-"));
+    let spines: Vec<Guid> = spines.map(|node| node.guid).collect();
+    assert_eq!(spines.len(), 2);
+    let (mut avoid, none) = (Avoid::default(), BTreeSet::new());
+    let one = parts([Part::Node(spines[0])]);
+    assert_eq!(avoid.try_add(&one, &fabric, &none), Ok(()));
+    let other = parts([Part::Node(spines[1])]);
+    let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&other, &fabric, &none) else {
+        panic!("the leaves have no other spine");
+    };
+    let is_inside = |name: &String| name.starts_with("Mellanox");
+    let inside = cut_off.names.iter().filter(|name| is_inside(name)).count();
+    assert_eq!(inside, 3, "those of the leaves: {:?}", cut_off.names);
+}
+
+#[test]
+fn a_host_may_be_drained_and_its_switch_port_may_not() {
+    let fabric = fabric(TREE);
+    let local = fabric.local.unwrap().node;
+    let hosts = fabric
+        .end_ports()
+        .filter(|(at, _)| !fabric.node(at.node).is_switch());
+    let (host, _) = hosts.filter(|(at, _)| at.node != local).last().unwrap();
+    let key = fabric.key(host);
+    let none = BTreeSet::new();
+    let exit = fabric.port(host).peer.unwrap();
+    let mut avoid = Avoid::default();
+    let from_switch = parts([Part::Port(exit)]);
+    let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&from_switch, &fabric, &none) else {
+        panic!("the host has no other cable");
+    };
+    assert_eq!(cut_off.ports, [key]);
+    for part in [Part::Node(key.node), Part::Port(key)] {
+        assert_eq!(avoid.try_add(&parts([part]), &fabric, &none), Ok(()));
+    }
+    assert_eq!(avoid.resolve(&fabric, &none).out, none, "its routes stay");
+}
+
+#[test]
+fn the_last_spine_cannot_be_drained_and_is_used_again_when_the_other_dies() {
+    let fabric = fabric(TREE);
+    let (_, spines) = tiers(&fabric);
+    let none = BTreeSet::new();
+    let mut both = Avoid::default();
+    both.try_add(&parts([Part::Node(spines[0])]), &fabric, &none)
+        .unwrap();
+    let second = parts([Part::Node(spines[1])]);
+    assert!(matches!(
+        both.try_add(&second, &fabric, &none),
+        Err(AvoidError::CutOff(_))
+    ));
+
+    let first = planned(&PlanJob {
+        avoid: Arc::new(both),
+        ..PlanJob::first(fabric.clone(), Arc::default())
+    });
+    let dead = fabric.node_of(spines[1]).unwrap();
+    let cut = dead.cables().map(|(here, _)| here).collect();
+    let left = Arc::new(fabric.without(&cut));
+    let plan = planned(&PlanJob::after(&first, left));
+    assert_eq!(plan.avoided.in_use, BTreeSet::from([Part::Node(spines[0])]));
+    assert_eq!(plan.report.unreachable_pairs, 0);
+    assert!(leads_over(&plan, Part::Node(spines[0])) > 0);
+    let in_use = plan
+        .findings
+        .iter()
+        .filter(|finding| finding.kind.code() == "drained-in-use");
+    assert_eq!(in_use.count(), 1);
+    let again = planned(&PlanJob::after(&plan, fabric));
+    assert_eq!(again.routing.tables, first.routing.tables);
+    assert!(again.avoided.in_use.is_empty());
+}
+
+#[test]
+fn parts_on_trial_that_would_cut_ports_off_refuse_the_plan() {
+    let fabric = fabric(TREE);
+    let (leaves, _) = tiers(&fabric);
+    let job = PlanJob {
+        avoid: avoid([Part::Node(leaves[3])]),
+        avoided_before: Some(Arc::default()),
+        ..PlanJob::first(fabric, Arc::default())
+    };
+    let refused = crate::plan(&job)
+        .plan()
+        .expect_err("hosts would be cut off");
+    assert!(
+        refused.with_causes().contains("4 nodes would be cut off"),
+        "{}",
+        refused.with_causes()
+    );
+    let forced = PlanJob {
+        avoided_before: None,
+        ..job
+    };
+    let plan = planned(&forced);
+    assert_all_reachable(&plan);
+    assert!(
+        plan.avoided.in_use.is_empty(),
+        "the leaf keeps one neighbour"
+    );
+}
+
+/// Numbers that look random, the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below.max(1)
+    }
+}
+
+/// Some switches and cables, drained whatever they cut off.
+fn some_parts(fabric: &Fabric, dice: &mut Dice) -> Vec<Part> {
+    let switches: Vec<Guid> = fabric.switches().map(|(_, node)| node.guid).collect();
+    let cables = cables(fabric);
+    let mut parts = Vec::new();
+    for _ in 0..=dice.roll(4) {
+        parts.push(match dice.roll(2) {
+            0 => Part::Node(switches[dice.roll(switches.len())]),
+            _ => Part::Port(cables[dice.roll(cables.len())]),
+        });
+    }
+    parts
+}
+
+/// LIDs of the switches that are drained, and of the hosts at them.
+fn lids_at_drained(plan: &Plan) -> BTreeSet<u16> {
+    let mut lids = BTreeSet::new();
+    for (part, _) in plan.avoided.avoid.parts() {
+        let Part::Node(guid) = part else { continue };
+        let fabric = &plan.fabric;
+        let near = fabric
+            .node_of(guid)
+            .into_iter()
+            .flat_map(|node| node.cables());
+        let hosts = near.map(|(_, there)| there.node);
+        let hosts = hosts.filter(|&guid| !fabric.node_of(guid).unwrap().is_switch());
+        for node in hosts.chain([guid]) {
+            let ends = fabric.node_of(node).unwrap().end_ports();
+            let claims = ends.filter_map(|(port, _)| plan.claim(PortKey::new(node, port)));
+            lids.extend(claims.map(|claim| claim.base.0));
+        }
+    }
+    lids
+}
+
+#[test]
+fn random_drains_leave_all_ports_reachable_and_no_transit_over_parts_not_in_use() {
+    let specs = [
+        (TREE, EngineKind::FabricTree),
+        ("fat-tree:k=4,levels=3", EngineKind::FabricTree),
+        ("fat-tree:k=4,levels=3", EngineKind::UpDn),
+        ("ring:6", EngineKind::Nue),
+        ("ring:5", EngineKind::UpDn),
+        ("random:switches=10,degree=4,hosts=2", EngineKind::Auto),
+    ];
+    for (spec, engine) in specs {
+        let Ok(netlist) = generate(spec) else {
+            panic!("{spec} is a fabric");
+        };
+        let fabric = Arc::new(Fabric::of_netlist(&netlist));
+        let policy = Arc::new(Policy {
+            engine,
+            ..Policy::default()
+        });
+        let mut before = planned(&PlanJob::first(fabric.clone(), policy));
+        for seed in 0..12 {
+            let mut dice = Dice(seed);
+            let parts = some_parts(&fabric, &mut dice);
+            let plan = planned(&PlanJob {
+                avoid: avoid(parts.iter().copied()),
+                ..PlanJob::after(&before, fabric.clone())
+            });
+            assert_all_reachable(&plan);
+            assert!(plan.avoided.suspended.is_none(), "{spec} {parts:?}");
+            let of_drained = lids_at_drained(&plan);
+            for &part in parts.iter().filter(|part| !plan.avoided.uses(**part)) {
+                let found = plan.lids_over(part, |guid| plan.table(guid)).unwrap();
+                let transit = found.over.iter().filter(|lid| !of_drained.contains(&lid.0));
+                assert_eq!(
+                    transit.count(),
+                    0,
+                    "{spec} seed {seed} {part:?} of {parts:?}"
+                );
+            }
+            before = plan;
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Incremental LID assignment, for a fabric in which only a few ports came and went.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rsm_ids::{Lid, PortKey};
+use rsm_model::fabric::{Fabric, Node, PortRef};
+
+use super::super::policy::Policy;
+use super::{Claim, Claims, LidPlan, vports, wanted_lmc};
+
+/// The LIDs of `fabric`, equal to those of [`assign`](super::assign). `previous` are the LIDs of
+/// the fabric `before`. Reads only ports at which the two differ.
+///
+/// `None` if only a full assignment can tell: a port is new and has no claim, holds another LID
+/// than it has a claim to, or overlaps another, or the previous assignment had findings.
+pub(crate) fn follow(
+    previous: &Arc<LidPlan>,
+    before: &Fabric,
+    fabric: &Fabric,
+    (claims, block): (&Claims, Option<Lid>),
+    policy: &Policy,
+) -> Option<Arc<LidPlan>> {
+    let ports = follow_ports(previous, before, fabric, claims, policy)?;
+    // Without virtual ports, those of the ports are all.
+    let has_same_ports = Arc::ptr_eq(&ports, previous) || previous.vports.is_empty();
+    if has_same_ports && !vports::may_differ(before, fabric) {
+        return Some(ports);
+    }
+    let mut plan = LidPlan::clone(&ports);
+    vports::assign(fabric, claims, block, &mut plan);
+    Some(if plan == *ports {
+        ports
+    } else {
+        Arc::new(plan)
+    })
+}
+
+/// The same without a look at virtual ports, which keep their LIDs.
+fn follow_ports(
+    previous: &Arc<LidPlan>,
+    before: &Fabric,
+    fabric: &Fabric,
+    claims: &Claims,
+    policy: &Policy,
+) -> Option<Arc<LidPlan>> {
+    if !previous.findings.is_empty() || !previous.left_out.is_empty() {
+        return None;
+    }
+    let mut gone = BTreeSet::new();
+    let mut come = BTreeMap::new();
+    for (old, new) in before.differing(fabric) {
+        if forwards_less(old, new, previous) {
+            return None;
+        }
+        let mut lost: BTreeSet<PortKey> = old.into_iter().flat_map(ends).collect();
+        for key in new.into_iter().flat_map(ends) {
+            let at = fabric.find_port(key)?;
+            let known = previous.lids.get(&key).copied();
+            let claim = claim_of(fabric, at, claims, policy)?;
+            let same_port = before
+                .find_port(key)
+                .is_some_and(|before_at| before.port(before_at).guid == fabric.port(at).guid);
+            match known {
+                Some(known) if same_port && known == claim => {
+                    lost.remove(&key);
+                }
+                Some(_) => return None,
+                None => {
+                    come.insert(key, claim);
+                }
+            }
+        }
+        gone.extend(lost);
+    }
+    if gone.is_empty() && come.is_empty() {
+        return Some(previous.clone());
+    }
+    let mut plan = LidPlan::clone(previous);
+    plan.lids.retain(|key, _| !gone.contains(key));
+    if !come.is_empty() {
+        let mut taken = vec![false; usize::from(Lid::UNICAST_LAST.0) + 1];
+        for &claim in plan.lids.values().chain(come.values()) {
+            let lids = taken.get_mut(claim.base.index()..)?;
+            for lid in lids.get_mut(..usize::from(claim.lmc.lids()))? {
+                if std::mem::replace(lid, true) {
+                    return None;
+                }
+            }
+        }
+    }
+    plan.lids.extend(come);
+    Some(Arc::new(plan))
+}
+
+/// The ports of a node that hold LIDs.
+fn ends(node: &Node) -> impl Iterator<Item = PortKey> {
+    node.end_ports()
+        .map(|(port, _)| PortKey::new(node.guid, port))
+}
+
+/// Whether the table of a new or changed switch may be too small for LIDs in use.
+fn forwards_less(old: Option<&Node>, new: Option<&Node>, plan: &LidPlan) -> bool {
+    let cap = |node: Option<&Node>| Some(node?.switch.as_ref()?.linear_fdb_cap());
+    let last = |claim: &Claim| claim.base.0.saturating_add(claim.lmc.lids() - 1);
+    match cap(new) {
+        None => false,
+        now if now == cap(old) => false,
+        // Without a size in SwitchInfo the assignment sets no limit either.
+        Some(0 | 1) => false,
+        Some(now) => {
+            plan.lids.values().any(|claim| last(claim) >= now)
+                || plan.vports.values().any(|lid| lid.0 >= now)
+        }
+    }
+}
+
+/// The LIDs by the port's claim; `None` if it has none or holds other ones.
+fn claim_of(fabric: &Fabric, at: PortRef, claims: &Claims, policy: &Policy) -> Option<Claim> {
+    let port = fabric.port(at);
+    let claim = Claim {
+        base: claims.get(&port.guid)?.base,
+        lmc: wanted_lmc(fabric, at, policy),
+    };
+    let holds_another = port.lid().is_unicast() && port.lid() != claim.base;
+    let fits = claim.base.is_unicast() && claim.lmc.aligns(claim.base);
+    (fits && !holds_another).then_some(claim)
+}

@@ -1,0 +1,95 @@
+//! The order in which ports get LIDs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_mad::wire::attr::NodeType;
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_routing::engine::by_subtree;
+use rsm_routing::tables::BLOCK_LIDS;
+use rsm_routing::topology::PortUse;
+
+use super::{LidPlan, wanted_lmc};
+use crate::policy::Policy;
+use crate::topology;
+
+/// The order of ports, and the lowest LID for ports of other nodes than switches.
+pub(super) struct Layout {
+    pub(super) ports: Vec<PortRef>,
+    pub(super) hosts_from: u16,
+}
+
+/// Switches in the order of their GUIDs, then for each switch the ports cabled to it, by its port;
+/// then the rest.
+pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
+    let cabled = fabric
+        .switches()
+        .flat_map(|(ix, node)| fabric.links_of(ix, node))
+        .map(|(_, peer)| peer)
+        .filter(|peer| fabric.node(peer.node).kind() != NodeType::Switch);
+    Layout {
+        ports: behind_switches(fabric, cabled),
+        hosts_from: 1,
+    }
+}
+
+/// Switches in the order of their GUIDs, then the first host of every leaf switch, leaves of one
+/// subtree next to each other, then the second of every leaf, and so on; then the rest. `None` if
+/// the fabric has no valid switch graph.
+///
+/// Entries of a switch that go up by one port are then mostly next to each other in its table, and
+/// so are those that go down to one subtree: a fault changes fewer blocks, the death of a switch
+/// next to the leaves a twentieth (`rsm-routing`'s bench `fabric_tree` has the figures). If a row
+/// of such LIDs fills blocks, the first row begins with a block.
+///
+/// `any` is an assignment with a LID for every port.
+pub(super) fn by_index(
+    fabric: &Fabric,
+    any: &LidPlan,
+    policy: &Policy,
+    capacity: u16,
+) -> Option<Layout> {
+    let topology = topology::build(fabric, any, &BTreeSet::new()).ok()?;
+    let mut rows: BTreeMap<usize, Vec<PortRef>> = BTreeMap::new();
+    for switch in by_subtree(&topology) {
+        let Some(node) = fabric.find(topology.switch(switch).guid) else {
+            continue;
+        };
+        let uses = topology.port_uses(switch).iter().enumerate().skip(1);
+        let ends = uses
+            .filter(|(_, leads_to)| matches!(leads_to, PortUse::Destination(_)))
+            .filter_map(|(port, _)| fabric.node(node).ports.get(port)?.peer)
+            .filter_map(|peer| fabric.find_port(peer));
+        for (index, end) in ends.enumerate() {
+            rows.entry(index).or_default().push(end);
+        }
+    }
+    let fills_blocks = rows.get(&0).is_some_and(|row| row.len() >= BLOCK_LIDS);
+    let ports = behind_switches(fabric, rows.into_values().flatten());
+    let is_switch = |at: &&PortRef| fabric.node(at.node).kind() == NodeType::Switch;
+    let lids = |ports: &[PortRef]| -> usize {
+        let lids = |&at: &PortRef| usize::from(wanted_lmc(fabric, at, policy).lids());
+        ports.iter().map(lids).sum()
+    };
+    let switches = ports.iter().take_while(is_switch).count();
+    let from = (lids(&ports[..switches]) + 1).next_multiple_of(BLOCK_LIDS);
+    let fits = from + lids(&ports[switches..]) <= usize::from(capacity) + 1;
+    let hosts_from = match u16::try_from(from) {
+        Ok(from) if fills_blocks && fits => from,
+        _ => 1,
+    };
+    Some(Layout { ports, hosts_from })
+}
+
+fn behind_switches(fabric: &Fabric, ends: impl Iterator<Item = PortRef>) -> Vec<PortRef> {
+    let mut seen = BTreeSet::new();
+    let switches = fabric
+        .end_ports()
+        .map(|(at, _)| at)
+        .filter(|at| fabric.node(at.node).kind() == NodeType::Switch);
+    let rest = fabric.end_ports().map(|(at, _)| at);
+    switches
+        .chain(ends)
+        .chain(rest)
+        .filter(|&at| seen.insert(at))
+        .collect()
+}

@@ -1,0 +1,123 @@
+//! Incremental partitions, for a fabric in which only some nodes differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_mad::wire::attr::NodeType;
+use rsm_model::fabric::{Fabric, Node, Port, PortRef};
+use rsm_model::vports::{VPort, VPortKey};
+
+use super::members::EndPorts;
+use super::{Assignment, PartitionPlan, vports};
+use crate::policy::Policy;
+
+/// The partitions of `fabric`, equal to those of [`assign`](super::assign). `previous` are those of
+/// the fabric and policy `before`. Reads only the ports of rewired nodes, those at the other ends
+/// of their cables, and the port GUIDs in `members`, whose rules differ between the two policies.
+///
+/// `None` if other ports may be concerned: there are or were findings, this subnet manager has
+/// moved, or enforcement starts or ends.
+pub(crate) fn follow(
+    previous: &Arc<PartitionPlan>,
+    (before, before_policy): (&Fabric, &Policy),
+    fabric: &Fabric,
+    policy: &Policy,
+    members: &BTreeSet<Guid>,
+) -> Option<Arc<PartitionPlan>> {
+    let own = |fabric: &Fabric| fabric.local.map(|local| fabric.key(local));
+    if !previous.findings.is_empty() || own(before) != own(fabric) {
+        return None;
+    }
+    let mut concerned = BTreeSet::new();
+    for (old, new) in before.rewired(fabric) {
+        for (node, fabric) in [(old, before), (new, fabric)] {
+            concerned.extend(node.into_iter().flat_map(|node| around(fabric, node)));
+        }
+    }
+    if !members.is_empty() {
+        let ports = fabric.end_ports();
+        let has_member = |port: &Port| {
+            let vports = port.vports.iter().flat_map(|vports| vports.vports.values());
+            members.contains(&port.guid)
+                || vports.map(VPort::guid).any(|guid| members.contains(&guid))
+        };
+        let ports = ports.filter(|(_, port)| has_member(port));
+        concerned.extend(
+            ports
+                .flat_map(|(at, port)| [Some(fabric.key(at)), port.peer])
+                .flatten(),
+        );
+    }
+    let ends = |fabric: &Fabric| -> Vec<PortRef> {
+        let ports = concerned.iter().filter_map(|&port| fabric.find_port(port));
+        ports.filter(|&at| is_end_port(fabric, at)).collect()
+    };
+    let ports_before = EndPorts::of(before, ends(before));
+    let had = Assignment::new(before, before_policy).give(&ports_before);
+    let mut assignment = Assignment::new(fabric, policy);
+    let ports = EndPorts::of(fabric, ends(fabric));
+    let has = assignment.give(&ports);
+    let apart = previous.apart.checked_sub(had)? + has;
+    if (apart > 0) != (previous.apart > 0) {
+        return None;
+    }
+    if apart > 0 {
+        assignment.enforce(&ports);
+    }
+    let given = assignment.finish();
+    if !given.findings.is_empty() {
+        return None;
+    }
+    let is_as_before = apart == previous.apart
+        && concerned.iter().all(|port| {
+            given.tables.get(port) == previous.tables.get(port)
+                && given.enforced.get(port) == previous.enforced.get(port)
+                && given
+                    .vports
+                    .range(VPortKey::all_of(*port))
+                    .eq(previous.vports.range(VPortKey::all_of(*port)))
+        });
+    if is_as_before {
+        return Some(previous.clone());
+    }
+    let mut plan = PartitionPlan::clone(previous);
+    plan.apart = apart;
+    replace(&mut plan.tables, &concerned, given.tables);
+    replace(&mut plan.enforced, &concerned, given.enforced);
+    vports::replace(&mut plan.vports, concerned, given.vports);
+    Some(Arc::new(plan))
+}
+
+fn replace<T>(
+    map: &mut BTreeMap<PortKey, T>,
+    concerned: &BTreeSet<PortKey>,
+    given: BTreeMap<PortKey, T>,
+) {
+    for port in concerned {
+        map.remove(port);
+    }
+    map.extend(given);
+}
+
+/// The ports of a node, and those at the other ends of its cables. Of a switch at the other end
+/// only that port is concerned.
+fn around(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
+    let numbers = (0..=u8::MAX).map(PortNum).take(node.ports.len());
+    let mut ports: Vec<PortKey> = numbers
+        .map(|number| PortKey::new(node.guid, number))
+        .collect();
+    for (_, peer) in node.cables() {
+        ports.push(peer);
+        // The switch port that a host is cabled to enforces the host's keys.
+        let other = fabric.node_of(peer.node);
+        let host = other.filter(|other| other.kind() != NodeType::Switch);
+        ports.extend(host.into_iter().flat_map(Node::cables).map(|(_, at)| at));
+    }
+    ports
+}
+
+fn is_end_port(fabric: &Fabric, at: PortRef) -> bool {
+    let mut ends = fabric.node(at.node).end_ports();
+    ends.any(|(number, _)| number == at.port)
+}

@@ -1,0 +1,316 @@
+//! The operator's decisions that planning depends on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_config::m_keys::MKeyPolicy;
+use rsm_config::{Enforcement, LinkConfig, Partitions, PrefixRoutes, QosPolicy, RateLimits};
+use rsm_ids::{Guid, Lmc};
+use rsm_routing::engine::{Categories, EngineKind, EngineOptions, Numbers, TorusLayout};
+use rsm_routing::lfts::Dump;
+use rsm_routing::topology::SwitchRules;
+
+use super::adaptive::AdaptivePolicy;
+use crate::qos::Qos;
+
+/// Decisions that go into every plan; from the configuration file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Policy {
+    /// LID mask control of channel adapter and router ports.
+    pub lmc: Lmc,
+    /// Whether enhanced switch port 0 gets [`Policy::lmc`] as well; base port 0 always has one LID.
+    pub lmc_enhanced_port0: bool,
+    /// Whether the port of this manager gets the LID that it has a claim to, even while it holds
+    /// another: the LID belongs to the manager, whichever port it is at.
+    pub floating_lid: bool,
+    /// Values for PortInfo and SwitchInfo.
+    pub ports: PortPolicy,
+    /// The routing engine.
+    pub engine: EngineKind,
+    /// The configured engine and those to take in its place, in this order; of use only while the
+    /// first is [`Policy::engine`].
+    pub engines: Vec<EngineKind>,
+    /// Rules about single switches and ports for engines.
+    pub switch_rules: Arc<SwitchRules>,
+    /// The operator's order of ports of hosts, by port GUID.
+    pub listed: Arc<Numbers>,
+    /// The layout of a torus or mesh; `None`: as the engine finds it.
+    pub layout: Option<Arc<TorusLayout>>,
+    /// GUIDs of the root switches of up*/down*; empty: found from the fabric.
+    pub root_guids: Vec<Guid>,
+    /// The tables of the engine `file`.
+    pub tables: Option<Arc<Dump>>,
+    /// Options that the engines declare.
+    pub engine_options: EngineOptions,
+    /// Categories of ports, if they differ from the default of their kind, by port GUID.
+    pub categories: Arc<Categories>,
+    /// Whether `categories` has all compute ports: host ports without a category are for
+    /// management.
+    pub compute_is_listed: bool,
+    /// Whether to spread ports of hosts with several in the order of hosts and rails.
+    pub rails: bool,
+    /// Whether two switches that carry nothing need a path between their own ports as well.
+    pub connect_roots: bool,
+    /// Whether aggregation nodes may work; `None`: as they are.
+    pub aggregation_nodes: Option<bool>,
+    /// Where switches route adaptively.
+    pub adaptive: AdaptivePolicy,
+    /// Whether to route multicast. If not, multicast tables stay as they are.
+    pub routes_multicast: bool,
+    /// Partition rules.
+    pub partitions: Arc<Partitions>,
+    /// Routers to other subnets, for the SA.
+    pub prefix_routes: Arc<PrefixRoutes>,
+    /// Where switches enforce partitions.
+    pub enforcement: Enforcement,
+    /// The operator's tables for quality of service; `None`: devices keep theirs.
+    pub qos: Option<Arc<Qos>>,
+    /// The operator's rules about paths; `None`: paths have the service level of their partition.
+    pub qos_policy: Option<Arc<QosPolicy>>,
+    /// The operator's limits of rates by service level; `None`: adapters keep theirs.
+    pub rate_limits: Option<Arc<RateLimits>>,
+    /// Accept routes whose channel dependency graph has cycles. Dangerous: the fabric can deadlock.
+    pub accept_credit_loops: bool,
+}
+
+impl Policy {
+    /// The engines to take in the place of [`Policy::engine`], in this order.
+    pub fn fallback_engines(&self) -> &[EngineKind] {
+        match self.engines.split_first() {
+            Some((_, rest)) if !self.is_on_trial() => rest,
+            _ => &[],
+        }
+    }
+
+    /// Whether [`Policy::engine`] is not the configured one: it is tried, and has no others after
+    /// it.
+    pub fn is_on_trial(&self) -> bool {
+        self.engines.first() != Some(&self.engine)
+    }
+
+    /// Whether routes may need several lanes.
+    pub fn may_need_lanes(&self) -> bool {
+        let mut engines = self.fallback_engines().iter().chain([&self.engine]);
+        engines.any(|engine| engine.may_need_lanes())
+    }
+
+    /// The port GUIDs whose partition rules differ from those in `before`; `None` if anything else
+    /// differs.
+    pub fn changed_members(&self, before: &Policy) -> Option<BTreeSet<Guid>> {
+        let partitions = before.partitions.clone();
+        let changed = self.partitions.changed_members(&partitions)?;
+        let with_those_of_before = Policy {
+            partitions,
+            ..self.clone()
+        };
+        (with_those_of_before == *before).then_some(changed)
+    }
+}
+
+/// The comparison of a plan's policy with that of the plan before. Policies of large sites hold a
+/// rule for each port: the plan compares them once, and keeps the result for every step that
+/// follows changes.
+#[derive(Clone, Debug)]
+pub struct PolicyChange {
+    /// The policy of the plan before; `None` for a first plan.
+    before: Option<Arc<Policy>>,
+    members: Option<BTreeSet<Guid>>,
+}
+
+impl PolicyChange {
+    /// The change from the policy `before` to the policy `now`.
+    pub(super) fn between(before: Option<&Arc<Policy>>, now: &Arc<Policy>) -> PolicyChange {
+        let members = before.and_then(|before| {
+            if Arc::ptr_eq(before, now) {
+                return Some(BTreeSet::new());
+            }
+            now.changed_members(before)
+        });
+        PolicyChange {
+            before: before.cloned(),
+            members,
+        }
+    }
+
+    /// The port GUIDs whose partition rules differ; `None` for a first plan, and if anything else
+    /// differs.
+    pub fn members(&self) -> Option<&BTreeSet<Guid>> {
+        self.members.as_ref()
+    }
+
+    /// Whether `policy` is the one before, and nothing but [`PolicyChange::members`] differs.
+    pub fn follows(&self, policy: &Arc<Policy>) -> bool {
+        let before = self.before.as_ref();
+        self.members.is_some() && before.is_some_and(|before| Arc::ptr_eq(before, policy))
+    }
+}
+
+/// Values for PortInfo and SwitchInfo (IBA 14.2.5.4, 14.2.5.6).
+#[derive(Clone, PartialEq, Debug)]
+pub struct PortPolicy {
+    /// Upper half of every GID.
+    pub subnet_prefix: u64,
+    /// Guard end ports against other managers.
+    pub m_keys: MKeyPolicy,
+    /// M_KeyProtectBits, 0 to 3.
+    pub m_key_protect: u8,
+    /// Seconds until a port gives up a lost manager's M_Key; 0: never.
+    pub m_key_lease_s: u16,
+    /// Service level for packets to the subnet manager.
+    pub sm_sl: u8,
+    /// Whether hosts are asked to register anew with the SA (ClientReregister, IBA 14.4.11).
+    pub reregisters: bool,
+    /// Section `links` of the configuration.
+    pub links: LinkConfig,
+}
+
+impl Default for PortPolicy {
+    fn default() -> Self {
+        PortPolicy {
+            subnet_prefix: 0xfe80_0000_0000_0000,
+            m_keys: MKeyPolicy::default(),
+            m_key_protect: 0,
+            m_key_lease_s: 0,
+            sm_sl: 0,
+            reregisters: true,
+            links: LinkConfig::default(),
+        }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy {
+            lmc: Lmc::ZERO,
+            lmc_enhanced_port0: false,
+            floating_lid: false,
+            ports: PortPolicy::default(),
+            engine: EngineKind::Auto,
+            engines: Vec::new(),
+            switch_rules: Arc::default(),
+            listed: Arc::default(),
+            layout: None,
+            root_guids: Vec::new(),
+            tables: None,
+            engine_options: EngineOptions::default(),
+            categories: Arc::default(),
+            compute_is_listed: false,
+            rails: true,
+            connect_roots: false,
+            aggregation_nodes: None,
+            adaptive: AdaptivePolicy::default(),
+            routes_multicast: true,
+            partitions: Arc::default(),
+            prefix_routes: Arc::default(),
+            enforcement: Enforcement::default(),
+            qos: None,
+            qos_policy: None,
+            rate_limits: None,
+            accept_credit_loops: false,
+        }
+    }
+}
+
+/// When link flaps keep a link out of the routes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DampingPolicy {
+    /// Changes of state within the window that keep a link out of the routes; 0: never.
+    pub threshold: u32,
+    /// The window.
+    pub window: Duration,
+    /// How long the link must be quiet before routes use it again.
+    pub hold: Duration,
+}
+
+impl Default for DampingPolicy {
+    fn default() -> Self {
+        DampingPolicy {
+            threshold: 6,
+            window: Duration::from_secs(60),
+            hold: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How rebalancing relieves the fullest links while a fault stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RebalancePolicy {
+    /// How long the subnet must not change before it begins; zero: it never does.
+    pub after: Duration,
+    /// The most blocks of forwarding tables, and so SMPs, that one step may write.
+    pub blocks: usize,
+}
+
+impl Default for RebalancePolicy {
+    fn default() -> Self {
+        RebalancePolicy {
+            after: Duration::from_secs(30),
+            blocks: 256,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rsm_config::parse_partitions;
+    use rsm_model::fabric::Fabric;
+    use rsm_routing::generate::generate;
+
+    use super::*;
+    use crate::{Plan, PlanJob, plan};
+
+    fn planned(job: &PlanJob) -> Arc<Plan> {
+        let planned = plan(job).plan();
+        planned.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
+    }
+
+    /// A policy with these port GUIDs in a partition.
+    fn with_members(members: &[Guid]) -> Arc<Policy> {
+        let members: Vec<String> = members.iter().map(|guid| format!("{guid}=full")).collect();
+        let members = members.join(", ");
+        let text = format!("Default=0x7fff : ALL=full ;\nTenant=0x10 : {members} ;");
+        let (partitions, findings) = parse_partitions(Path::new("p"), &text, true);
+        assert_eq!(findings, []);
+        Arc::new(Policy {
+            partitions: Arc::new(partitions),
+            ..Policy::default()
+        })
+    }
+
+    #[test]
+    fn a_plan_keeps_the_comparison_with_the_policy_of_the_plan_before() {
+        let netlist = generate("fat-tree:k=4,levels=2").unwrap();
+        let fabric = Arc::new(Fabric::of_netlist(&netlist));
+        let hosts = fabric.end_ports().filter(|(at, _)| at.port.0 != 0);
+        let guids: Vec<Guid> = hosts.map(|(_, port)| port.guid).take(3).collect();
+        let first = planned(&PlanJob::first(fabric.clone(), with_members(&guids[..2])));
+        assert_eq!(first.policy_change.members(), None);
+
+        let after = |plan: &Arc<Plan>, policy: Arc<Policy>| {
+            planned(&PlanJob {
+                policy,
+                ..PlanJob::after(plan, fabric.clone())
+            })
+        };
+        let second = after(&first, with_members(&guids));
+        let added = BTreeSet::from([guids[2]]);
+        assert_eq!(second.policy_change.members(), Some(&added));
+        assert!(second.policy_change.follows(&first.policy));
+        assert!(!second.policy_change.follows(&second.policy));
+
+        let third = after(&second, second.policy.clone());
+        assert_eq!(third.policy_change.members(), Some(&BTreeSet::new()));
+        assert!(third.policy_change.follows(&second.policy));
+
+        let other = Policy {
+            accept_credit_loops: true,
+            ..Policy::clone(&second.policy)
+        };
+        let fourth = after(&third, Arc::new(other));
+        assert_eq!(fourth.policy_change.members(), None);
+        assert!(!fourth.policy_change.follows(&third.policy));
+    }
+}
