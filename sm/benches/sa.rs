@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rsm::offline;
-use rsm::sa::{Sa, SaConfig, SaRequest, SaSnapshot};
 use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
@@ -35,6 +34,7 @@ use rsm_model::fabric::Fabric;
 use rsm_model::slow_links::SlowLinks;
 use rsm_plan::policy::Policy;
 use rsm_plan::{self, Outcome, PlanJob};
+use rsm_sa::{Sa, SaConfig, SaRequest, SaSnapshot};
 use rsm_state::{Identity, Role, Snapshot};
 
 const FABRICS: [&str; 2] = ["fat-tree:k=12,levels=3", "pgft:3;32,32,44;1,32,16;1,1,2"];

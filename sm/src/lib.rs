@@ -6,11 +6,6 @@
 //! touches a clock, a socket or a file is outside of it.
 
 pub mod cli;
-pub mod core;
 pub mod daemon;
-pub mod dump;
-pub mod history;
 pub mod migrate;
 pub mod offline;
-pub mod publish;
-pub mod sa;

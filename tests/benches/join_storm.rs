@@ -19,9 +19,8 @@ use std::time::Duration;
 
 use options::Options;
 use parking_lot::Mutex;
-use rsm::core::Event;
 use rsm::daemon::sa::{SaSetup, Surroundings, TimeSource};
-use rsm::sa;
+use rsm_core::Event;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Datagram, LocalPort, RemoteAddress, SaInbound, SaPort, SendError};
@@ -30,6 +29,7 @@ use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::sa::SaMad;
 use rsm_plan::groups::GroupSet;
+use rsm_sa;
 use rsm_tests::clock::{now, wait_for};
 use rsm_tests::measure::{memory, milliseconds, reset_peak};
 use rsm_tests::storm::{BROADCAST_LID, Crowd, Host, Outcome};
@@ -128,7 +128,7 @@ impl SaPort for Wire {
 /// The result of the storm.
 struct Storm {
     outcome: Outcome,
-    counts: sa::SaCounters,
+    counts: rsm_sa::SaCounters,
     /// Resident memory before, and at its highest, in bytes.
     memory: [u64; 2],
     /// The membership changes to the core, by the time since the first request.
@@ -154,7 +154,7 @@ impl Storm {
             })
         };
         let surroundings = Surroundings {
-            remembered: sa::SavedSaState::default(),
+            remembered: rsm_sa::SavedSaState::default(),
             core,
             save: Box::new(|_| ()),
             findings: Box::new(|_| ()),
@@ -162,9 +162,9 @@ impl Storm {
         };
         let port: Arc<dyn SaPort> = Arc::new(Wire(sender));
         let sa_handle = sa_setup.start(
-            sa::SaConfig {
+            rsm_sa::SaConfig {
                 sm_key: 0,
-                ..sa::SaConfig::default()
+                ..rsm_sa::SaConfig::default()
             },
             port,
             surroundings,

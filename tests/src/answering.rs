@@ -6,7 +6,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rsm::daemon::sa::{AckJournal, SaHandle, SaSetup, Surroundings, TimeSource};
-use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
@@ -17,6 +16,7 @@ use rsm_mad::transport::{
 };
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaHeader};
+use rsm_sa;
 use rsm_sim::live::{self, SimHandle, SimTransport};
 use rsm_state::Snapshot;
 
@@ -85,16 +85,16 @@ impl AnsweringFabric {
             performance: None,
         };
         let transport = handle.attach(node, port, sinks).expect("the port is free");
-        let config = sa::SaConfig {
+        let config = rsm_sa::SaConfig {
             sm_key,
-            ..sa::SaConfig::default()
+            ..rsm_sa::SaConfig::default()
         };
         let sa_handle = sa_setup
             .start(
                 config,
                 Arc::new(transport.sa()),
                 Surroundings {
-                    remembered: sa::SavedSaState::default(),
+                    remembered: rsm_sa::SavedSaState::default(),
                     core: Box::new(|_| true),
                     save: Box::new(|_| ()),
                     findings: Box::new(|_| ()),

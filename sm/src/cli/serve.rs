@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use rsm_config::{Config, LogConfig};
 use rsm_store::StoreFabric;
+use rsm_view::publish::dry_run::WOULD_SET;
+use rsm_view::publish::summary::OnceReport;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -16,8 +18,6 @@ use super::log_file::{LogFile, SharedLogFile};
 use super::output::{print, print_json};
 use super::{Detail, Format, ServeArgs};
 use crate::daemon::{self, DaemonOptions, DryRunOptions};
-use crate::publish::dry_run::WOULD_SET;
-use crate::publish::summary::OnceReport;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     heap::limit_arenas();

@@ -42,7 +42,7 @@ impl Clock {
     }
 }
 
-impl crate::publish::UnixClock for Clock {
+impl rsm_view::publish::UnixClock for Clock {
     fn now(&self) -> Time {
         Clock::now(*self)
     }

@@ -7,19 +7,19 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use rsm_config::Config;
+use rsm_core::{Core, Effect, Event, Mode, SavedCoreState};
 use rsm_hardware::push::Foreseen;
 use rsm_mad::transport::{Datagram, Sinks};
 use rsm_mad::wire::header::{MadHeader, Method};
 use rsm_model::findings::FindingKind;
 use rsm_plan;
+use rsm_view::publish::dry_run::DryRunReport;
 use tokio::sync::mpsc;
 
 use super::attachment::{self, FabricSpec, Line, Presence};
 use super::clock::Clock;
 use super::findings::DaemonFindings;
 use super::{EVENTS_AT_ONCE, INBOX, ONCE_REPAIRS, compute, settings, sink, sleep_until};
-use crate::core::{Core, Effect, Event, Mode, SavedCoreState};
-use crate::publish::dry_run::DryRunReport;
 
 /// Options of a dry run.
 pub struct DryRunOptions {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use rsm_state::Snapshot;
+use rsm_view::dump;
 use tokio::sync::watch;
 
 use super::findings::{DaemonFindings, Part};
 use super::state_dir::{self, CHECK_EVERY};
-use crate::dump;
 
 /// Writes snapshots to files, on a thread of its own; of several that wait, it writes only the
 /// last.

@@ -11,13 +11,14 @@ use rsm_routing::ibnetdiscover::Strictness;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Sim, live};
 use rsm_sim_host::server;
+use rsm_state::Command;
+use rsm_view::publish::{Controller, RouteAnalyst, Simulator, View};
 use tokio::sync::{mpsc, oneshot};
 
 use super::attachment::{SEED, default_attachment};
 use super::clock::Clock;
 use super::signals::{Signal, Signals};
 use crate::offline;
-use crate::publish::{Controller, RouteAnalyst, Simulator, View};
 
 /// Time between two checks that the fabric is still served.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -101,7 +102,7 @@ async fn serve_api(
         true,
         Box::new(Clock::start()),
     ));
-    let (nobody, _) = mpsc::channel(1);
+    let (nobody, _) = mpsc::channel::<Command>(1);
     let backend = Backend {
         subnet: view.clone(),
         control: Arc::new(Controller::new(nobody, view.clone())),

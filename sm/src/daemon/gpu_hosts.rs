@@ -19,9 +19,9 @@ pub(super) use self::publisher::{Tell, publish};
 use rsm_plan::gpu;
 use rsm_plan::order::roles;
 use rsm_state::Snapshot;
+use rsm_view::publish::View;
 
 use super::memory::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
-use crate::publish::View;
 
 /// The most bytes of all inventories in the store: ten times those of 5,632 hosts with eight GPUs.
 const TEXTS_MAX: usize = 256 << 20;

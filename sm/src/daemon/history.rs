@@ -13,15 +13,15 @@ use rsm_mad::Time;
 use rsm_model::fabric::Fabric;
 use rsm_store::StoreError;
 use rsm_store::io::Disk;
+use rsm_view::history::recorder::Batch;
+use rsm_view::history::scan::{Numbered, Query, unrecorded};
+use rsm_view::history::{Archive, Bounds, Recorder, Segments};
+use rsm_view::publish::UnixClock as _;
 use tokio::sync::Semaphore;
 
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
 use super::memory::{HistorySink, is_shared};
-use crate::history::recorder::Batch;
-use crate::history::scan::{Numbered, Query, unrecorded};
-use crate::history::{Archive, Bounds, Recorder, Segments};
-use crate::publish::UnixClock as _;
 
 /// How long events gather before they are written and flushed together: what a crash of the machine
 /// can cost.

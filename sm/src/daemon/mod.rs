@@ -63,17 +63,17 @@ use self::service_manager::ServiceManager;
 pub use self::settings::log_findings;
 use rsm_config::m_keys::KeyHolder;
 use rsm_config::{Config, Partitions};
+use rsm_core::{Core, Effect, EpochEvent, Event};
 use rsm_plan;
 use rsm_state::{Convergence, Role, Snapshot};
 use rsm_store::StoreFabric;
 use rsm_store::io::Disk;
+use rsm_view::publish::{
+    Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, Simulator, View,
+};
 
 use self::signals::Signals;
 use self::state_dir::StateDir;
-use crate::core::{self, Core, Effect, Event};
-use crate::publish::{
-    Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, Simulator, View,
-};
 
 /// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
 /// that the receive thread never waits while the core sends, and 1.3 MB.
@@ -324,7 +324,7 @@ fn open_history(
     let config = &options.config;
     let (disk, findings) = (Disk::new(), findings.clone());
     let history = History::start(dir, config, clock, disk, findings, share)?;
-    let now = crate::publish::UnixClock::unix_ms(&clock, clock.now());
+    let now = rsm_view::publish::UnixClock::unix_ms(&clock, clock.now());
     let started = history::started(now, options.fabric.to_string());
     history.recorder().put(vec![started], None);
     Ok(Some(history))
@@ -604,7 +604,7 @@ impl Shell {
             self.on_pause(pause);
         }
         if let Some(by) = self.keeper.take_deposed() {
-            let event = Event::Epoch(core::EpochEvent::Deposed(by));
+            let event = Event::Epoch(EpochEvent::Deposed(by));
             self.core.handle(event, self.clock.now());
         }
         pause.is_some()

@@ -1,8 +1,8 @@
 //! Progress on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::core::{Activity, Core};
+use rsm_core::Core;
+use rsm_state::Activity;
 
 /// Shows the stage under way on standard error.
 pub(super) struct ProgressDisplay {

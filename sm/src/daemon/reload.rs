@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use rsm_api::{ActionLog as _, v1};
 use rsm_config::{Applies, ChangedKey, Config, ConfigError, Partitions};
+use rsm_core::{CoreConfig, Event};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::partitions::all_losses;
 
 use super::Shell;
 use super::findings::Part;
 use super::settings::{self, log_findings};
-use crate::core::{Command, CoreConfig, Event};
 
 impl Shell {
     /// Reads the configuration and its files again. A configuration with errors changes nothing.
     pub(super) fn reload(&mut self) {
         self.service_manager.reloading();
-        let command = match self.reloaded() {
+        let event = match self.reloaded() {
             Ok((config, core_config)) => {
                 let changed = self.report_changes(config);
                 let cut_off = self.report_cut_off(&core_config.policy.partitions);
@@ -24,7 +24,7 @@ impl Shell {
                     .acted(reload_act(changed + &cut_off, String::new()));
                 self.partitions = core_config.policy.partitions.clone();
                 self.checksums.clone_from(&core_config.checksums);
-                Command::Reload(Box::new(core_config))
+                Event::Reload(Box::new(core_config))
             }
             Err(error) => {
                 let findings = settings::refusal(&error);
@@ -34,7 +34,7 @@ impl Shell {
                 for finding in &findings {
                     tracing::error!("{}", finding.text);
                 }
-                Command::Refused(findings)
+                Event::Refused(findings)
             }
         };
         // Files of access are read again even if the configuration is refused: a certificate that
@@ -45,7 +45,7 @@ impl Shell {
         let mut http = self.config_read.http.clone();
         http.ufm = self.options.config.http.ufm;
         self.access.reload(&api, &http);
-        self.core.handle(Event::Command(command), self.clock.now());
+        self.core.handle(event, self.clock.now());
         if let Some(snapshot) = &self.last {
             self.keeper.announce(snapshot.own_guid, &self.checksums);
         }

@@ -13,18 +13,17 @@ use rsm_config::{
     load_prefix_routes, load_qos_policy, load_rate_limits, load_switch_rules, load_tables,
     load_torus_layout,
 };
+use rsm_core::CoreConfig;
 use rsm_mad::client::ClientConfig;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::adaptive::AdaptivePolicy;
 use rsm_plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
 use rsm_plan::qos::Qos;
 use rsm_routing::engine::{Categories, Category};
+use rsm_sa::{self, mcast::GroupRules};
 use rsm_state::Identity;
 use rsm_store::Checksum;
 use rsm_store::etcd::{EtcdOptions, TlsFiles};
-
-use crate::core;
-use crate::sa::{self, mcast::GroupRules};
 
 /// The core's settings by `config`, with `in_force` as the present partitions. Reads the files that
 /// `config` names, and logs what is odd about them.
@@ -35,7 +34,7 @@ pub(super) fn core_config(
     config: &Config,
     accept_credit_loops: bool,
     in_force: Option<&Partitions>,
-) -> Result<core::CoreConfig, ConfigError> {
+) -> Result<CoreConfig, ConfigError> {
     let mut checksums = checksums(config);
     let config = &Config {
         partitions: partition_config(&config.partitions, in_force),
@@ -104,7 +103,7 @@ pub(super) fn core_config(
     if let Some(secret) = policy.ports.m_keys.secret() {
         checksums.push_str(&format!(" m_key_secret={:016x}", secret.fingerprint()));
     }
-    Ok(core::CoreConfig {
+    Ok(CoreConfig {
         policy: Arc::new(policy),
         damping: DampingPolicy {
             threshold: config.flap.threshold,
@@ -153,7 +152,7 @@ pub(super) fn core_config(
                 .unwrap_or_default()
                 .0,
         ),
-        ..core::CoreConfig::default()
+        ..CoreConfig::default()
     })
 }
 
@@ -352,14 +351,14 @@ pub(super) fn shared_store(config: &Config) -> anyhow::Result<Option<EtcdOptions
 ///
 /// # Errors
 /// That file cannot be used.
-pub(super) fn sa_config(config: &Config) -> Result<sa::SaConfig, ConfigError> {
+pub(super) fn sa_config(config: &Config) -> Result<rsm_sa::SaConfig, ConfigError> {
     let key = config.sm.own_sa_key()?;
     if key.is_none() {
         tracing::info!(
             "the SA has no key of its own (sm.sa_key_file), and trusts no request: none sees keys"
         );
     }
-    Ok(sa::SaConfig {
+    Ok(rsm_sa::SaConfig {
         sm_key: key.unwrap_or(0),
         lists_vports: config.sa.virtual_port_records,
         groups: GroupRules {

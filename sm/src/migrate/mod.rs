@@ -28,10 +28,10 @@ use rsm_config::{
     self, Config, ConfigFinding, ConfigSeverity, KeyOrigins, KeyOutcome, any_error, read_opensm,
     with_files,
 };
+use rsm_sa::SavedSaState;
 
 use self::source::{Files, is_present};
 use self::sysconfig::Sysconfig;
-use crate::sa::SavedSaState;
 
 /// What to migrate.
 #[derive(Clone, Debug)]

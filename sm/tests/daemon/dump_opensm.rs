@@ -9,13 +9,13 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rsm::dump::{
-    DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all,
-};
 use rsm_config;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
 use rsm_routing::tables::Lft;
+use rsm_view::dump::{
+    DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all,
+};
 
 const EXAMPLES: &str = "/usr/share/doc/ibsim-utils/net-examples";
 

@@ -8,8 +8,6 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rsm::sa::mcast::limits::{MAX_GROUPS, MAX_MEMBERS};
-use rsm::sa::{Sa, SaAnswer, SaConfig, SaCounters, SaRequest, SaSnapshot};
 use rsm_config::KNOWN_KEY;
 use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
@@ -22,6 +20,8 @@ use rsm_mad::wire::sa::{
     MultiPathRecord, NodeRecord, PathRecord, PortInfoRecord, Record, SA_DATA_LEN, SA_HEADER_LEN,
     SaHeader, SaMad, ServiceRecord, SlToVlMappingTableRecord, VlArbitrationTableRecord,
 };
+use rsm_sa::mcast::limits::{MAX_GROUPS, MAX_MEMBERS};
+use rsm_sa::{Sa, SaAnswer, SaConfig, SaCounters, SaRequest, SaSnapshot};
 
 use super::bytes::Bytes;
 use super::{MAX_INPUT, Seed};

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rsm::dump::{
-    DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all,
-};
 use rsm_ids::{Lid, PortNum};
 use rsm_routing::netlist::{Cable, CableEnd, Netlist, Node, NodeKind};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;
+use rsm_view::dump::{
+    DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all,
+};
 
 use super::check_dumps;
 use crate::error::Error;

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rsm::daemon::sa::outgoing;
-use rsm::sa::{Sa, SaAnswer, SaConfig, SaRequest};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::{Refused, RmppConfig, RmppStats};
@@ -25,6 +24,7 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::rmpp::RmppHeader;
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaHeader};
 use rsm_plan::groups::GroupSet;
+use rsm_sa::{Sa, SaAnswer, SaConfig, SaRequest};
 use rsm_sim::{AttachId, Sim};
 
 use super::World;

@@ -4,11 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::{
-    ChangeEffect, Core, CoreConfig, Effect, EpochRequest, Event, Mode, SavedCoreState,
-};
-use rsm::sa::SaSnapshot;
 use rsm_config::m_keys::KeyHolder;
+use rsm_core::{Core, CoreConfig, Effect, EpochRequest, Event, Mode, SavedCoreState};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_hardware::push::Foreseen;
 use rsm_ids::{Guid, PortNum};
@@ -20,7 +17,9 @@ use rsm_mad::wire::smp::Smp;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::Finding;
 use rsm_plan::groups::GroupSet;
+use rsm_sa::SaSnapshot;
 use rsm_sim::{AttachId, Sim};
+use rsm_state::ChangeEffect;
 use rsm_state::{Convergence, Role, Snapshot};
 
 use super::ledger::Ledger;

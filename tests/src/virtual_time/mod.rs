@@ -1,7 +1,7 @@
 //! A whole subnet in virtual time: subnet managers, the simulated fabric under them, and faults of
 //! both.
 //!
-//! * [`World`] moves datagrams and time between [`rsm::core::Core`] and [`rsm_sim::Sim`], on one
+//! * [`World`] moves datagrams and time between [`rsm_core::Core`] and [`rsm_sim::Sim`], on one
 //!   thread. A run is a function of the netlist, the [`Settings`] and the calls, so that a failing
 //!   run can be repeated by its seed.
 //! * [`expect`] asserts on a quiet subnet: ports Active, pairs reachable.

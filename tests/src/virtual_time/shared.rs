@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::{EpochEvent, EpochRequest, Event, SavedCoreState};
+use rsm_core::{EpochEvent, EpochRequest, Event, SavedCoreState};
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_store::Epoch;

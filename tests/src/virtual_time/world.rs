@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::{Command, CoreConfig, Event};
 use rsm_config::m_keys::KeyHolder;
+use rsm_core::{CoreConfig, Event};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
@@ -16,6 +16,7 @@ use rsm_plan::policy::Policy;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
+use rsm_state::Command;
 use rsm_state::Identity;
 
 use super::deliveries::Deliveries;
@@ -492,8 +493,18 @@ impl World {
 
     /// Gives the subnet manager with this number a command.
     pub fn command_to(&mut self, index: usize, command: Command) {
+        self.event_to(index, Event::Command(command));
+    }
+
+    /// Gives the first subnet manager an event.
+    pub fn event(&mut self, event: Event) {
+        self.event_to(0, event);
+    }
+
+    /// Gives the subnet manager with this number an event.
+    pub fn event_to(&mut self, index: usize, event: Event) {
         let now = self.now;
-        self.managers[index].handle(Event::Command(command), now);
+        self.managers[index].handle(event, now);
     }
 
     /// Makes the first subnet manager sweep everything anew, and waits for the end.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::Command;
 use rsm_config::AdaptiveRouting;
+use rsm_core::Event;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
     ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, ExtendedPortInfo,
@@ -20,6 +20,7 @@ use rsm_routing::netlist::NodeKind;
 use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::verify::{Held, verify_sets};
 use rsm_sim::{Choices, Devices, Picks, Probe};
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 
 use crate::sim_seeds::{Hardware, schedule_fault};
@@ -338,7 +339,7 @@ fn reload_with_off_puts_all_switches_back_by_one_set_each() {
     let mut off = settings(AdaptiveRouting::Off, DEVICES);
     off.core.asks_capabilities = true;
     world.count_requests();
-    world.command(Command::Reload(Box::new(off.core)));
+    world.event(Event::Reload(Box::new(off.core)));
     world.settle(LIMIT);
     for guid in switches(&world) {
         assert!(!world.sim.routes_adaptively(guid).unwrap());
@@ -348,7 +349,7 @@ fn reload_with_off_puts_all_switches_back_by_one_set_each() {
     expect::assert_up(&world);
     expect::assert_no_findings(&world);
     let on = settings(AdaptiveRouting::On, DEVICES);
-    world.command(Command::Reload(Box::new(on.core)));
+    world.event(Event::Reload(Box::new(on.core)));
     world.settle(LIMIT);
     assert_as_planned(&world);
 }
@@ -625,18 +626,18 @@ fn adapters_are_told_the_service_levels_of_packets_out_of_order() {
     world.settle(LIMIT);
     world.run_for(Duration::from_secs(60));
     assert_eq!(sets(&world), 0);
-    world.command(Command::Reload(Box::new(Settings::default().core)));
+    world.event(Event::Reload(Box::new(Settings::default().core)));
     world.settle(LIMIT);
     // This run has written none: it takes none back.
     assert_eq!(masks(&world), BTreeSet::from([LEVELS]));
-    world.command(Command::Reload(Box::new(config.core)));
+    world.event(Event::Reload(Box::new(config.core)));
     world.settle(LIMIT);
     assert_eq!(masks(&world), BTreeSet::from([LEVELS]));
 
     let mut world = World::generated(TREE, with_levels(AdaptiveRouting::On, DEVICES));
     world.settle(LIMIT);
     let off = with_levels(AdaptiveRouting::Off, DEVICES).core;
-    world.command(Command::Reload(Box::new(off)));
+    world.event(Event::Reload(Box::new(off)));
     world.settle(LIMIT);
     assert_eq!(masks(&world), BTreeSet::from([0]));
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm::core::{Activity, Command};
+use rsm_core::Event;
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::{AttrId, Method};
@@ -10,6 +10,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::policy::Policy;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Habit;
+use rsm_state::{Activity, Command};
 use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -230,7 +231,7 @@ fn a_finding_amid_a_light_sweep_does_not_leave_the_subnet_converging() {
     let text = "a line of the configuration cannot be read".to_owned();
     let kind = FindingKind::ConfigRefused;
     let finding = Finding::new(kind, Subject::Subnet, Severity::Warning, text);
-    world.command(Command::Refused(vec![finding]));
+    world.event(Event::Refused(vec![finding]));
     world.run_for(Duration::from_micros(1));
     let shown = |world: &World| world.manager().snapshot().unwrap().converging;
     assert!(shown(&world), "the finding is told within the sweep");

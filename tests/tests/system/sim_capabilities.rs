@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::Command;
+use rsm_core::Event;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{
     ArInfo, Attribute, Capability, ExtendedPortInfo, GeneralInfo, LinkSpeed, PortInfo,
@@ -106,7 +106,7 @@ fn general_info_is_asked_of_one_device_per_type_and_remembered() {
     }
     // A reload asks anew: the firmware may be another.
     world.count_requests();
-    world.command(Command::Reload(Box::new(asking().core)));
+    world.event(Event::Reload(Box::new(asking().core)));
     world.settle(LIMIT);
     assert_eq!(asked::<GeneralInfo>(&world), 2);
 }
@@ -479,7 +479,7 @@ fn aggregation_node_is_enabled_and_disabled_as_the_operator_says() {
     for (enables, expected) in [(true, 1), (true, 0), (false, 1)] {
         let config = configured(Some(enables)).core;
         world.count_requests();
-        world.command(Command::Reload(Box::new(config)));
+        world.event(Event::Reload(Box::new(config)));
         world.settle(LIMIT);
         world.resweep(LIMIT);
         assert_eq!(is_enabled(&world), enables);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::{Command, CoreConfig};
 use rsm_config::{CongestionPolicy, KeyPolicy};
+use rsm_core::{CoreConfig, Event};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::congestion::{
     CongestionControlTableEntry, CongestionKeyInfo, PortMask, SwitchControlMap,
@@ -142,7 +142,7 @@ fn reload(world: &mut World, policy: CongestionPolicy) {
         congestion: Arc::new(policy),
         ..CoreConfig::default()
     };
-    world.command(Command::Reload(Box::new(config)));
+    world.event(Event::Reload(Box::new(config)));
     world.settle(LIMIT);
     world.run_for(ROUND);
 }

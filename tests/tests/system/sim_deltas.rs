@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rsm::core::{Command, CoreConfig};
+use rsm_core::{CoreConfig, Event};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
 use rsm_model::whole::{Step, Whole};
@@ -270,7 +270,7 @@ fn a_partition_member_added_or_removed_changes_only_its_port() {
             policy,
             ..CoreConfig::default()
         };
-        world.command(Command::Reload(Box::new(config)));
+        world.event(Event::Reload(Box::new(config)));
     };
     reload(&mut world, &hosts[..2]);
     world.settle(LIMIT);

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm::core::Command;
 use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey};
 use rsm_monitor::health::PortErrors;
 use rsm_plan::avoid::{Drained, Part, Reason};
 use rsm_routing::netlist::NodeKind;
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);

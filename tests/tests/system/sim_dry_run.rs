@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm::core::{CoreConfig, Mode};
+use rsm_core::{CoreConfig, Mode};
 use rsm_hardware::push::{Foreseen, Task};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::Tid;

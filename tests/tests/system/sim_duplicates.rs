@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use rsm::core::Command;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Probe, ReportedGuids, Silence};
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 /// Two leaf switches with four hosts each, and two spines. The manager is at the first host.

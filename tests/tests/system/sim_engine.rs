@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use rsm::core::{Activity, Command};
 use rsm_config::overlay::WhenCutOff;
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_plan::whatif::{Loss, what_if};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::tables::Tables;
+use rsm_state::{Activity, Command};
 use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);

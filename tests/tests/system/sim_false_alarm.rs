@@ -8,11 +8,11 @@
 
 use std::time::Duration;
 
-use rsm::core::Command;
 use rsm_ids::Guid;
 use rsm_model::findings::Severity;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Silence;
+use rsm_state::Command;
 use rsm_tests::virtual_time::{AfterStall, Settings, Walker, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(120);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::Command;
 use rsm_config::Fdr10;
+use rsm_core::Event;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo, LinkSpeed};
 use rsm_mad::wire::header::Method;
@@ -33,7 +33,7 @@ fn brought_up(devices: &str, fdr10: Fdr10) -> World {
 
 fn reload(world: &mut World, fdr10: Fdr10) {
     let config = settings("fdr10", fdr10).core;
-    world.command(Command::Reload(Box::new(config)));
+    world.event(Event::Reload(Box::new(config)));
     world.settle(LIMIT);
 }
 

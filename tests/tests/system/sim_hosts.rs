@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm::sa::SaConfig;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
@@ -20,6 +19,7 @@ use rsm_mad::wire::sa::{
     SA_HEADER_LEN, SaHeader, SaMad,
 };
 use rsm_routing::netlist::NodeKind;
+use rsm_sa::SaConfig;
 use rsm_tests::virtual_time::hosts::Hosts;
 use rsm_tests::virtual_time::{Settings, World, seeds};
 

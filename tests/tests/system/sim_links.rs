@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rsm::core::CoreConfig;
+use rsm_core::CoreConfig;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, Node, NodeKind};

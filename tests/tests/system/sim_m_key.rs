@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::CoreConfig;
 use rsm_config::m_keys::MKeyPolicy;
+use rsm_core::CoreConfig;
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::PortState;
 use rsm_routing::netlist::NodeKind;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::{Command, CoreConfig};
 use rsm_config::m_keys::{ForeignKeys, Generations, MKeyPolicy, SECRET_BYTES, Secret};
+use rsm_core::{CoreConfig, Event};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo};
@@ -14,6 +14,7 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_model::findings::{Finding, FindingKind};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Personality, PortField, PortFields};
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 /// 20 switches, 16 hosts.
@@ -297,11 +298,11 @@ fn ports_pass_from_one_key_to_their_own_and_back() {
             per_port: false,
             ..both.clone()
         };
-        world.command(Command::Reload(Box::new(with_keys(both, protection))));
+        world.event(Event::Reload(Box::new(with_keys(both, protection))));
         world.settle(LIMIT);
         assert_keys(&world, 0);
         assert_eq!(world.manager().findings(), [], "level {protection}");
-        world.command(Command::Reload(Box::new(with_keys(back, protection))));
+        world.event(Event::Reload(Box::new(with_keys(back, protection))));
         world.settle(LIMIT);
         assert!(world.sim.end_ports().all(|port| held(&world, port) == 5));
         assert_eq!(world.manager().findings(), [], "level {protection}");
@@ -317,7 +318,7 @@ fn another_secret_takes_over_where_the_one_before_is_still_named() {
             secrets: [secret(8), secret(7)].into(),
             ..own_keys()
         };
-        world.command(Command::Reload(Box::new(with_keys(next, protection))));
+        world.event(Event::Reload(Box::new(with_keys(next, protection))));
         world.settle(LIMIT);
         assert_eq!(others_than(&world, 8, generation(0)), []);
         assert_eq!(world.manager().findings(), [], "level {protection}");
@@ -377,7 +378,7 @@ fn keys_of_opensm_are_used_until_each_port_has_its_own() {
             foreign: Arc::new(foreign),
             ..own_keys()
         };
-        world.command(Command::Reload(Box::new(with_keys(keys, protection))));
+        world.event(Event::Reload(Box::new(with_keys(keys, protection))));
         world.settle(LIMIT * 2);
         assert_keys(&world, 0);
         assert_eq!(world.manager().findings(), [], "level {protection}");

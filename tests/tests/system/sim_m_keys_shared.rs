@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::{Command, CoreConfig};
 use rsm_config::m_keys::MKeyPolicy;
+use rsm_core::{CoreConfig, Event};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::attr::{Attribute, LinearForwardingTable};
@@ -13,6 +13,7 @@ use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{DropReason, Personality, PortField, PortFields};
+use rsm_state::Command;
 use rsm_state::Role;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
@@ -433,8 +434,8 @@ fn a_standby_with_an_older_secret_waits_until_it_has_the_new_one() {
             "level {protection}: {findings:?}"
         );
         assert_eq!(*world.manager().core().role(), Role::Master);
-        let reload = Command::Reload(Box::new(core(protection, &[8, 7])));
-        world.command_to(1, reload);
+        let reload = Event::Reload(Box::new(core(protection, &[8, 7])));
+        world.event_to(1, reload);
         wait_ready(&mut world);
         world.kill(0);
         world.run_for(Duration::from_secs(30));

@@ -3,12 +3,13 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use rsm::core::{Activity, Command, CoreConfig};
+use rsm_core::CoreConfig;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
 use rsm_mad::wire::header::Method;
 use rsm_plan::avoid::{Drained, Part, Reason};
 use rsm_routing::netlist::NodeKind;
+use rsm_state::{Activity, Command};
 use rsm_state::{Identity, Role};
 use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
 

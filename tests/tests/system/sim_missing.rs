@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rsm::core::Command;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_model::expected::{Accept, LostAt};
 use rsm_model::findings::{Finding, Severity};
 use rsm_routing::netlist::NodeKind;
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);

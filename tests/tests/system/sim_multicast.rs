@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm::core::found::FOUND_FOR;
+use rsm_core::found::FOUND_FOR;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{Attribute, MulticastForwardingTable};
 use rsm_plan::groups::GroupSet;

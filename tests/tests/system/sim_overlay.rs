@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm::core::{Command, CoreConfig};
 use rsm_config::Membership;
 use rsm_config::overlay::{
     Action, Change, Existing, Member, PartitionSettings, WhenCutOff, WhenEmpty,
 };
+use rsm_core::{CoreConfig, Event};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect, partitions};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -270,7 +271,7 @@ fn overlay_survives_restarts_and_reloads_and_a_lost_store_forgets_it() {
             policy: partitions::policy(&text),
             ..CoreConfig::default()
         };
-        world.command(Command::Reload(Box::new(config)));
+        world.event(Event::Reload(Box::new(config)));
         world.settle(LIMIT);
         let held: Vec<u16> = held(&world, hosts[1].1)
             .into_iter()

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::{Command, CoreConfig};
+use rsm_core::{CoreConfig, Event};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, PKey, PKeyTable, PortInfo, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::policy::Policy;
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect, partitions};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -50,7 +51,7 @@ fn reload(world: &mut World, policy: Arc<Policy>) {
         policy,
         ..CoreConfig::default()
     };
-    world.command(Command::Reload(Box::new(config)));
+    world.event(Event::Reload(Box::new(config)));
     world.settle(LIMIT);
     expect::assert_up(world);
     expect::assert_no_findings(world);
@@ -290,7 +291,7 @@ fn keys_of_another_manager_are_removed() {
         policy: file(1..=100),
         ..CoreConfig::default()
     };
-    world.command(Command::Reload(Box::new(full)));
+    world.event(Event::Reload(Box::new(full)));
     world.settle(LIMIT);
     let findings = world.manager().findings();
     assert_eq!(findings.len(), 1, "{findings:?}");
@@ -370,7 +371,7 @@ fn a_refused_configuration_is_a_finding_until_the_next_valid_one() {
         Severity::Error,
         "partitions.conf:1:1: error".to_owned(),
     );
-    world.command(Command::Refused(vec![why]));
+    world.event(Event::Refused(vec![why]));
     world.settle(LIMIT);
     assert_eq!(
         world.manager().findings(),

@@ -8,12 +8,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rsm::core::Activity;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Silence;
+use rsm_state::Activity;
 use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(300);

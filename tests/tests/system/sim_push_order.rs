@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use rsm::core::{CoreConfig, Mode};
+use rsm_core::{CoreConfig, Mode};
 use rsm_hardware::diff::{Comparison, NotKept, Reregister};
 use rsm_hardware::push::{
     AWAITED_LINK, AdaptiveStep, Foreseen, Need, OTHER_LINK, Phase, PortStep, Task, rehearse,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::{Command, CoreConfig};
 use rsm_config::{QosConfig, QosKeys, SlToVl, VlWeights};
+use rsm_core::{CoreConfig, Event};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::AttrId;
@@ -139,7 +139,7 @@ fn tables_set(world: &World) -> u64 {
 }
 
 fn reload(world: &mut World, config: CoreConfig) {
-    world.command(Command::Reload(Box::new(config)));
+    world.event(Event::Reload(Box::new(config)));
     world.settle(LIMIT);
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::Command;
 use rsm_config::{RateLimits, parse_rate_limits};
+use rsm_core::Event;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Attribute, GeneralInfo, PortState, QosConfigSl};
 use rsm_mad::wire::header::Method;
@@ -78,7 +78,7 @@ fn reload(world: &mut World, settings: &Settings, rules: Option<&str>) {
     let mut policy = Policy::clone(&config.policy);
     policy.rate_limits = rules.and_then(limits);
     config.policy = Arc::new(policy);
-    world.command(Command::Reload(Box::new(config)));
+    world.event(Event::Reload(Box::new(config)));
     world.settle(LIMIT);
     world.resweep(LIMIT);
 }

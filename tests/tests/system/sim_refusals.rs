@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::{Command, CoreConfig};
-use rsm::publish::summary::OnceReport;
 use rsm_config::LinkConfig;
 use rsm_config::m_keys::MKeyPolicy;
+use rsm_core::{CoreConfig, Event};
 use rsm_hardware::diff::NotKept;
 use rsm_ids::{Guid, Lmc, PortNum};
 use rsm_mad::wire::attr::{Attribute, PortInfo, PortState};
@@ -16,7 +15,9 @@ use rsm_mad::wire::header::Method;
 use rsm_plan::policy::{Policy, PortPolicy};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, Habit, Personality, PortField, PortFields};
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+use rsm_view::publish::summary::OnceReport;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -262,7 +263,7 @@ fn reload(world: &mut World, links: LinkConfig) {
         }),
         ..CoreConfig::default()
     };
-    world.command(Command::Reload(Box::new(config)));
+    world.event(Event::Reload(Box::new(config)));
 }
 
 #[test]

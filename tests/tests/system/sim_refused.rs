@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use rsm::publish::summary::OnceReport;
 use rsm_ids::{Guid, PortNum};
 use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Probe;
 use rsm_tests::virtual_time::{Settings, World, expect};
+use rsm_view::publish::summary::OnceReport;
 
 const LIMIT: Duration = Duration::from_secs(60);
 

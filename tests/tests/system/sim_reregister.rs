@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::{Command, CoreConfig};
+use rsm_core::{CoreConfig, Event};
 use rsm_ids::PortNum;
 use rsm_mad::transport::PortEvent;
 use rsm_plan::policy::Policy;
@@ -18,7 +18,7 @@ fn reload(world: &mut World, change: impl FnOnce(&mut Policy)) {
         policy: Arc::new(policy),
         ..CoreConfig::default()
     };
-    world.command(Command::Reload(Box::new(config)));
+    world.event(Event::Reload(Box::new(config)));
     world.settle(LIMIT);
     expect::assert_up(world);
     expect::assert_no_findings(world);

@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rsm::daemon::sa::{AckJournal, HELD_AT_MOST, Wake};
-use rsm::sa::{Sa, Touched};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
 use rsm_mad::wire::header::{Method, Status};
@@ -14,6 +13,7 @@ use rsm_mad::wire::sa::{
     ComponentMask, NodeRecord, PathRecord, Record, SaStatus, ServiceRecord,
     VlArbitrationTableRecord,
 };
+use rsm_sa::{Sa, Touched};
 use rsm_sim::DropReason;
 use rsm_tests::answering::{AnsweringFabric, Host};
 use rsm_tests::clock::wait_for;

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::Command;
 use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_monitor::health::PortErrors;
@@ -13,6 +12,7 @@ use rsm_plan::avoid::{Drained, Part, Reason};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, Personality, Silence};
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, partitions, seeds};
 
 /// The environment variable with the number of seeds of the soak test, and of those with mass faults

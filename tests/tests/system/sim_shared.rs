@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm::core::Activity;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, SmInfo, SwitchInfo};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_model::whole::Step;
 use rsm_routing::netlist::NodeKind;
+use rsm_state::Activity;
 use rsm_state::{Following, Role};
 use rsm_tests::virtual_time::{Memory, World, expect};
 

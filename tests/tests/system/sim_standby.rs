@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm::core::CoreConfig;
+use rsm_core::CoreConfig;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::SmState;
 use rsm_routing::netlist::NodeKind;

@@ -3,16 +3,17 @@
 
 use std::time::Duration;
 
-use rsm::core::{Command, CoreConfig};
-use rsm::publish::summary::OnceReport;
 use rsm_config::Takeover;
+use rsm_core::CoreConfig;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{ArInfo, Attribute, LinearForwardingTable};
 use rsm_mad::wire::header::Method;
 use rsm_plan::Plan;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::LinearWrites;
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+use rsm_view::publish::summary::OnceReport;
 
 const LIMIT: Duration = Duration::from_secs(60);
 

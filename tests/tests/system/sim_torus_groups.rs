@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::sa::SaConfig;
 use rsm_ids::{Guid, Lid};
 use rsm_mad::ids::Gid;
 use rsm_mad::messenger::Delivery;
@@ -15,6 +14,7 @@ use rsm_mad::wire::sa::{JoinState, McMemberRecord, Record};
 use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
+use rsm_sa::SaConfig;
 use rsm_tests::virtual_time::hosts::Hosts;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use rsm::sa::{Sa, SaConfig, SaRequest};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
@@ -13,6 +12,7 @@ use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::sa::{GuidInfoRecord, Record, SA_HEADER_LEN, SaMad};
 use rsm_model::findings::FindingKind;
 use rsm_routing::netlist::NodeKind;
+use rsm_sa::{Sa, SaConfig, SaRequest};
 use rsm_sim::{Devices, VPortAt, VPortLids};
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rsm::sa::SaConfig;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::messenger::Delivery;
 use rsm_mad::transport::fault::FaultPlan;
@@ -14,6 +13,7 @@ use rsm_mad::wire::sa::{
     ComponentMask, GuidInfoRecord, NodeRecord, PKeyTableRecord, PortInfoRecord, Record, SaStatus,
 };
 use rsm_routing::netlist::NodeKind;
+use rsm_sa::SaConfig;
 use rsm_sim::{VPortAt, VPortLids};
 use rsm_tests::virtual_time::hosts::Hosts;
 use rsm_tests::virtual_time::{Settings, World, expect, partitions};
@@ -237,7 +237,7 @@ fn p_key_record_of_a_vport_has_its_partitions() {
         sm_key: 7,
         ..SaConfig::default()
     };
-    let mut sa = rsm::sa::Sa::new(config);
+    let mut sa = rsm_sa::Sa::new(config);
     sa.replace(world.manager().snapshot().unwrap());
     let of = |index: u16| vports(&world)[&(host, PORT, index)].lid();
     for (index, is_red) in [(30, true), (1, false)] {
@@ -248,7 +248,7 @@ fn p_key_record_of_a_vport_has_its_partitions() {
         let mut mad = rsm_mad::wire::sa::SaMad::request(Method::GET, tid, by_lid, &wanted);
         mad.header.set_sm_key(7);
         let requester = rsm_mad::transport::RemoteAddress::gsi(of(1), 0);
-        let request = rsm::sa::SaRequest {
+        let request = rsm_sa::SaRequest {
             bytes: mad.as_bytes(),
             requester,
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rsm::core::Command;
+use rsm_core::Event;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{Attribute, PKey, PortState, VPortInfo, VPortState, VirtualizationInfo};
 use rsm_mad::wire::header::{AttrId, Method};
@@ -416,7 +416,7 @@ fn turning_vports_off_gives_their_lids_back_and_on_brings_them_up() {
     let mut world = brought_up(settings(4, VPortLids::Own));
     let mut config = settings(4, VPortLids::Own).core;
     config.manages_vports = false;
-    world.command(Command::Reload(Box::new(config.clone())));
+    world.event(Event::Reload(Box::new(config.clone())));
     world.settle(LIMIT);
     world.resweep(LIMIT);
     let snapshot = world.manager().snapshot().unwrap();
@@ -425,7 +425,7 @@ fn turning_vports_off_gives_their_lids_back_and_on_brings_them_up() {
     world.run_for(Duration::from_secs(60));
     assert_eq!(asked(&world, VirtualizationInfo::ID, Method::GET), 0);
     config.manages_vports = true;
-    world.command(Command::Reload(Box::new(config)));
+    world.event(Event::Reload(Box::new(config)));
     world.settle(LIMIT);
     world.resweep(LIMIT);
     assert_vports_up(&world);

@@ -12,12 +12,12 @@ use rsm_model::fabric::Fabric;
 use rsm_model::text::count;
 use rsm_plan::whatif::{Consequence, Loss, what_if};
 use rsm_plan::{self, PlanJob};
+use rsm_view::publish::Names;
 use serde::Serialize;
 
 use super::{Bench, exit_code, report};
 use crate::cli::Format;
 use crate::cli::output::{print, print_json};
-use crate::publish::Names;
 
 /// The cable or node to lose, by name.
 #[derive(Clone, Debug)]

@@ -23,11 +23,11 @@ use rsm_mad::transport::{Inbound, PerformancePort, Sink};
 use rsm_monitor::counters::{Collector, CountersConfig, CountersSnapshot};
 use rsm_monitor::health::PortErrors;
 use rsm_state::Snapshot;
+use rsm_view::publish::CountersSource;
 
 use self::worker::Worker;
 use super::sa::TimeSource;
 use super::settings::health_policy;
-use crate::publish::CountersSource;
 
 /// How many events can wait for the thread: more than the requests in flight
 /// ([`CountersConfig::window`]), with their notices. Beyond, answers are dropped, counted, and asked

@@ -11,7 +11,7 @@ use crate::daemon::memory::GpuRows;
 #[derive(Clone)]
 struct Hands(Arc<AtomicU64>);
 
-impl crate::publish::UnixClock for Hands {
+impl rsm_view::publish::UnixClock for Hands {
     fn now(&self) -> rsm_mad::Time {
         rsm_mad::Time::ZERO
     }

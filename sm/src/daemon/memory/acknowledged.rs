@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};
+use rsm_sa::{Sa, Touched};
 use rsm_store::journal::{self, JournalEntry, RowChange};
 use rsm_store::{ChangeSet, Namespace, Persisted, StoreError};
 
@@ -21,7 +22,6 @@ use super::{groups, guids, services, subscriptions};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::{DaemonFindings, Part};
 use crate::daemon::sa::{AckJournal, HELD_AT_MOST, Wake};
-use crate::sa::{Sa, Touched};
 
 /// The table with the number of the last entry that the database has.
 const TABLE: &str = "journal";

@@ -9,9 +9,9 @@ use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_model::expected::{Cabling, Expected, LostAt, LostEnd, LostNode, LostPort};
 use rsm_store::{CABLING, ChangeSet, Namespace, Persisted};
+use rsm_view::publish::UnixClock;
 
 use super::table::{self, Rows};
-use crate::publish::UnixClock;
 
 const NODE: u8 = b'n';
 const CABLES: u8 = b'c';

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use rsm_ids::Guid;
+use rsm_sa;
 use rsm_store::io::{Disk, Operation};
 use rsm_store::journal::Journal;
 
@@ -15,7 +16,6 @@ use super::tests::until;
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::DaemonFindings;
 use crate::daemon::sa::{AckJournal as _, HELD_AT_MOST};
-use crate::sa;
 
 /// A journal whose disk takes no writes while `failing` is set, and long for a flush while `slow`
 /// is.
@@ -26,7 +26,7 @@ struct Failing {
     findings: DaemonFindings,
     journal: Arc<Acknowledged>,
     thread: JoinHandle<()>,
-    sa: sa::Sa,
+    sa: rsm_sa::Sa,
 }
 
 impl Failing {
@@ -51,9 +51,9 @@ impl Failing {
         let findings = DaemonFindings::new();
         let started = Acknowledged::start(journal, 0, Clock::start(), findings.clone());
         let (journal, thread) = started.unwrap();
-        let sa = sa::Sa::new(sa::SaConfig {
+        let sa = rsm_sa::Sa::new(rsm_sa::SaConfig {
             sm_key: 0,
-            ..sa::SaConfig::default()
+            ..rsm_sa::SaConfig::default()
         });
         Failing {
             dir,
@@ -68,7 +68,7 @@ impl Failing {
 
     /// Appends a registration, and returns the number that its answer waits for.
     fn register(&self) -> Option<u64> {
-        let touched = sa::Touched::AliasGuids(Guid(9));
+        let touched = rsm_sa::Touched::AliasGuids(Guid(9));
         self.journal.append(&[touched], &self.sa)
     }
 

@@ -7,13 +7,13 @@ use rsm_ids::{Guid, Lid};
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, Rate};
+use rsm_sa::mcast::{
+    GroupsView, MulticastGroup, MulticastMember, Parameters, SavedGroup, SavedMember,
+};
 use rsm_store::journal::RowChange;
 use rsm_store::{ChangeSet, Persisted};
 
 use super::table;
-use crate::sa::mcast::{
-    GroupsView, MulticastGroup, MulticastMember, Parameters, SavedGroup, SavedMember,
-};
 
 /// The table of groups: by MGID.
 const GROUPS: &str = "multicast-groups";
@@ -163,10 +163,10 @@ fn decode_member(key: &[u8], value: &[u8]) -> Option<(Gid, SavedMember)> {
 #[cfg(test)]
 mod tests {
     use rsm_mad::Time;
+    use rsm_sa::mcast::{GroupRegistry, GroupRegistryConfig};
     use rsm_store::Namespace;
 
     use super::*;
-    use crate::sa::mcast::{GroupRegistry, GroupRegistryConfig};
 
     fn some() -> Vec<SavedGroup> {
         let group = |number: u128, mlid| SavedGroup {

@@ -6,16 +6,16 @@ use std::path::Path;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_model::LidClaim;
+use rsm_sa::SavedSaState;
+use rsm_sa::events::Events;
+use rsm_sa::guids::AliasRegistry;
+use rsm_sa::mcast::{GroupRegistry, GroupRegistryConfig};
+use rsm_sa::services::ServiceRegistry;
 use rsm_store::{ChangeError, ChangeSet, Persisted, SledStore, Store, StoreError, StoreFabric};
+use rsm_view::publish::UnixClock as _;
 
 use super::super::clock::Clock;
 use super::{groups, guids, services, subscriptions, table};
-use crate::publish::UnixClock as _;
-use crate::sa::SavedSaState;
-use crate::sa::events::Events;
-use crate::sa::guids::AliasRegistry;
-use crate::sa::mcast::{GroupRegistry, GroupRegistryConfig};
-use crate::sa::services::ServiceRegistry;
 
 /// The table with one row while no daemon has used the store since the import: hosts may have
 /// registered with the other manager after it wrote its files.

@@ -47,25 +47,25 @@ pub use self::import::{ImportError, Imported, import, unix_seconds};
 use self::shared::{Handles, Order, Shared};
 pub(super) use self::shared::{HistorySink, SharedSetup, SharedView};
 pub(super) use self::shared_history::is_shared;
+use rsm_core::SavedCoreState;
 use rsm_hardware::diff::NotKept;
 use rsm_model::LidClaim;
 use rsm_model::footprint::Footprints;
 use rsm_model::habits::{DeviceHabits, DeviceKind, PortRole};
 use rsm_model::port_info::FieldMask;
 use rsm_plan::lids::{Claim, Claims};
+use rsm_sa;
 use rsm_store::io::Disk;
 use rsm_store::journal::Journal;
 use rsm_store::{
     ChangeSet, FolderStore, MemoryStore, Persisted, Store, StoreError, StoreFabric, number_commit,
 };
+use rsm_view::publish::UnixClock;
 
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
 use super::gpu_hosts::SavedGpus;
 use super::sa::AckJournal;
-use crate::core::SavedCoreState;
-use crate::publish::UnixClock;
-use crate::sa;
 
 /// The table of fields that kinds of devices do not keep.
 const NOT_KEPT: &str = "not-kept";
@@ -79,7 +79,7 @@ const COMMIT_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration
 #[derive(Default)]
 struct Latest {
     remembered: Option<Box<SavedCoreState>>,
-    sa: sa::Unsaved,
+    sa: rsm_sa::Unsaved,
     /// The newest journal entry when the SA handed over `sa`.
     journaled: Option<u64>,
     gpus: Option<SavedGpus>,
@@ -113,7 +113,7 @@ pub(super) struct Kept {
     /// State of the core.
     pub(super) core: SavedCoreState,
     /// State of the SA.
-    pub(super) sa: sa::SavedSaState,
+    pub(super) sa: rsm_sa::SavedSaState,
     /// GPU inventories.
     pub(super) gpus: StoredGpus,
 }
@@ -238,8 +238,8 @@ fn open_journal(
 }
 
 /// The SA's part of `persisted`.
-fn sa_state(persisted: &Persisted, clock: &Clock) -> sa::SavedSaState {
-    sa::SavedSaState {
+fn sa_state(persisted: &Persisted, clock: &Clock) -> rsm_sa::SavedSaState {
+    rsm_sa::SavedSaState {
         groups: groups::remembered(persisted),
         services: services::remembered(persisted, clock, clock.now()),
         guids: guids::remembered(persisted),
@@ -262,7 +262,7 @@ impl Keeper {
     }
 
     /// Takes the SA's states to store. Does not wait. The store stays open as long as this lives.
-    pub(super) fn sa_sink(&self) -> Box<dyn Fn(sa::Unsaved) + Send> {
+    pub(super) fn sa_sink(&self) -> Box<dyn Fn(rsm_sa::Unsaved) + Send> {
         let mailbox = self.mailbox.clone();
         let journal = self.journal.as_ref().map(|(journal, _)| journal.clone());
         Box::new(move |unsaved| {
@@ -371,7 +371,7 @@ impl Keeping {
         if let Some(shared) = &mut self.shared {
             shared.awaits_sa &= !latest.is_restored;
             if shared.awaits_sa {
-                (latest.sa, latest.journaled) = (sa::Unsaved::default(), None);
+                (latest.sa, latest.journaled) = (rsm_sa::Unsaved::default(), None);
             }
         }
         self.take_states(latest);
@@ -816,11 +816,11 @@ mod tests {
             let rung = rung.clone();
             Box::new(move || rung.store(true, Ordering::Relaxed))
         });
-        let sa = sa::Sa::new(sa::SaConfig {
+        let sa = rsm_sa::Sa::new(rsm_sa::SaConfig {
             sm_key: 0,
-            ..sa::SaConfig::default()
+            ..rsm_sa::SaConfig::default()
         });
-        let touched = sa::Touched::AliasGuids(Guid(9));
+        let touched = rsm_sa::Touched::AliasGuids(Guid(9));
         assert_eq!(journal.append(&[touched], &sa), Some(41));
         assert_eq!(journal.append(&[touched, touched], &sa), Some(42));
         until(|| journal.durable() == 42 && rung.load(Ordering::Relaxed));

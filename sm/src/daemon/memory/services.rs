@@ -6,12 +6,12 @@ use std::time::Duration;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::wire::sa::{Record as _, ServiceRecord};
+use rsm_sa::services::{Id, SavedService, Service, ServicesView};
 use rsm_store::journal::RowChange;
 use rsm_store::{ChangeSet, Persisted};
+use rsm_view::publish::UnixClock;
 
 use super::table;
-use crate::publish::UnixClock;
-use crate::sa::services::{Id, SavedService, Service, ServicesView};
 
 /// The table of services.
 const SERVICES: &str = "services";
@@ -99,10 +99,10 @@ fn decode(row: &[u8], value: &[u8], now_ms: u64) -> Option<SavedService> {
 mod tests {
     use rsm_mad::ids::Gid;
     use rsm_mad::wire::attr::PKey;
+    use rsm_sa::services::ServiceRegistry;
     use rsm_store::Namespace;
 
     use super::*;
-    use crate::sa::services::ServiceRegistry;
 
     /// A process that started this many milliseconds after 1970.
     struct World(u64);

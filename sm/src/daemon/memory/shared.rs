@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use rsm_api::v1;
+use rsm_core::{EpochEvent, EpochRequest, Event, SavedCoreState};
 use rsm_ids::Guid;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_store::etcd::{EtcdOptions, EtcdStore};
@@ -23,6 +24,8 @@ use rsm_store::{
     ChangeSet, Epoch, LOCAL_TABLES, Namespace, Persisted, Replicated, SharedStore, Store,
     StoreError, last_commit,
 };
+use rsm_view::history::Recorder;
+use rsm_view::publish::{SharedStoreSource, UnixClock};
 use tokio::sync::mpsc;
 
 use super::shared_history::{self, SharedHistory};
@@ -30,13 +33,10 @@ use super::{
     Keeping, Mailbox, acknowledged, cabling, footprints, guids, m_keys, pushing, remembered,
     sa_state,
 };
-use crate::core::{EpochEvent, EpochRequest, Event, SavedCoreState};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::{DaemonFindings, Part};
 use crate::daemon::gpu_hosts::GpuHosts;
 use crate::daemon::sa::SaRestorer;
-use crate::history::Recorder;
-use crate::publish::{SharedStoreSource, UnixClock};
 
 /// The table with the number of the last epoch that this machine held.
 const TABLE: &str = "shared-epoch";
@@ -616,7 +616,7 @@ impl Keeping {
         let (mailbox, core) = (shared.mailbox.clone(), shared.core.clone());
         let then = Box::new(move || {
             mailbox.put(|latest| {
-                (latest.sa, latest.journaled) = (crate::sa::Unsaved::default(), None);
+                (latest.sa, latest.journaled) = (rsm_sa::Unsaved::default(), None);
                 latest.is_restored = true;
             });
             drop(core.blocking_send(event));

@@ -16,10 +16,10 @@ use rsm_api::v1;
 use rsm_api::v1::event::Change;
 use rsm_ids::Guid;
 use rsm_store::{ChangeSet, Persisted};
+use rsm_view::history::Recorder;
+use rsm_view::history::scan::unrecorded;
 
 use super::table;
-use crate::history::Recorder;
-use crate::history::scan::unrecorded;
 
 const TABLE: &str = "history";
 const LOCAL: &str = "history-local";

@@ -4,11 +4,11 @@ use rsm_ids::{Guid, Lid};
 use rsm_mad::ids::Gid;
 use rsm_mad::transport::{Grh, RemoteAddress};
 use rsm_mad::wire::sa::{InformInfo, Record as _};
+use rsm_sa::events::{SavedSubscription, SubscriptionId, SubscriptionsView};
 use rsm_store::journal::RowChange;
 use rsm_store::{ChangeSet, Persisted};
 
 use super::table;
-use crate::sa::events::{SavedSubscription, SubscriptionId, SubscriptionsView};
 
 /// The table of subscriptions.
 const SUBSCRIPTIONS: &str = "subscriptions";
@@ -139,10 +139,10 @@ fn decode(key: &[u8], value: &[u8]) -> Option<SavedSubscription> {
 #[cfg(test)]
 mod tests {
     use rsm_mad::Time;
+    use rsm_sa::events::Events;
     use rsm_store::Namespace;
 
     use super::*;
-    use crate::sa::events::Events;
 
     /// Where the flags are in a value.
     const FLAGS_AT: usize = InformInfo::LEN + 16;

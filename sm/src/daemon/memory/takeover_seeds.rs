@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
+use rsm_core::{EpochEvent, EpochRequest, Event};
 use rsm_ids::Guid;
 use rsm_store::io::Disk;
 use rsm_store::journal::{Journal, RowChange};
@@ -32,7 +33,6 @@ use super::gpus::GpuRows;
 use super::shared::{self, BackEnd, Order};
 use super::tests::until;
 use super::{COMMIT_AGAIN, Keeping, Latest, Mailbox, acknowledged};
-use crate::core::{EpochEvent, EpochRequest, Event};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::DaemonFindings;
 use crate::daemon::sa::AckJournal as _;

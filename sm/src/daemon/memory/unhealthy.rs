@@ -6,9 +6,9 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_monitor::health::{MAX_PORTS, SavedHealth, SavedIllness};
 use rsm_store::{ChangeSet, Persisted};
+use rsm_view::publish::UnixClock;
 
 use super::table::{self, Rows};
-use crate::publish::UnixClock;
 
 /// The table of unhealthy ports. Its keys are a node's GUID and a port.
 const UNHEALTHY: &str = "unhealthy";

@@ -11,11 +11,11 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::rmpp::{RmppHeader, RmppType};
 use rsm_mad::wire::sa::{SA_HEADER_LEN, SaHeader};
 use rsm_mad::wire::{MAD_LEN, MadBytes};
+use rsm_sa::Statistics;
 
 use super::TimeSource;
 use super::admission::Admission;
 use super::inbox::Inbox;
-use crate::sa::Statistics;
 
 /// How many messages can wait for an answer: a request of every unicast LID, and a reserve for
 /// other messages; 20 MB. It admits a whole subnet that starts at once: at more than a hundred

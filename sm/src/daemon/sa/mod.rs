@@ -16,7 +16,6 @@ mod admission;
 mod gate;
 mod inbox;
 mod outgoing;
-mod searches;
 mod state_reader;
 mod worker;
 
@@ -38,16 +37,16 @@ use tokio::sync::{mpsc, watch};
 use self::gate::{Call, Gate, ROOM};
 use self::inbox::{Calls, Inbox, inbox};
 pub use self::outgoing::outgoing;
+use rsm_core::Event;
 use rsm_model::findings::Finding;
+use rsm_sa::Searches;
+use rsm_sa::{self, Sa, SaSnapshot, Statistics, Touched};
 use rsm_state::{Forthcoming, Snapshot};
+use rsm_view::publish::SaStateSource;
 
-use self::searches::Searches;
 use self::state_reader::{MAX_STATE_REQUESTS, SaStateReader};
 use self::worker::Worker;
-use crate::core::Event;
 use crate::daemon::compute;
-use crate::publish::SaStateSource;
-use crate::sa::{self, Sa, SaSnapshot, Statistics, Touched};
 
 /// The daemon's clock.
 pub type TimeSource = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -56,7 +55,7 @@ pub type TimeSource = Arc<dyn Fn() -> Time + Send + Sync>;
 pub type CoreSink = Box<dyn Fn(Event) -> bool + Send>;
 
 /// Takes the SA's state for the store. Does not wait.
-pub type SaveSink = Box<dyn Fn(sa::Unsaved) + Send>;
+pub type SaveSink = Box<dyn Fn(rsm_sa::Unsaved) + Send>;
 
 /// Takes the SA's findings, which replace those before. Does not wait.
 pub type FindingsSink = Box<dyn Fn(Vec<Finding>) + Send>;
@@ -86,7 +85,7 @@ pub trait AckJournal: Send + Sync {
 /// The SA's connections, beside its port.
 pub struct Surroundings {
     /// The stored state of an earlier run.
-    pub remembered: sa::SavedSaState,
+    pub remembered: rsm_sa::SavedSaState,
     /// Takes multicast groups and alias GUIDs for the core.
     pub core: CoreSink,
     /// Takes state for the store.
@@ -137,7 +136,7 @@ impl SaSetup {
     /// The operating system cannot start a thread.
     pub fn start(
         self,
-        config: sa::SaConfig,
+        config: rsm_sa::SaConfig,
         port: Arc<dyn SaPort>,
         surroundings: Surroundings,
     ) -> anyhow::Result<SaHandle> {
@@ -292,7 +291,7 @@ impl SaHandle {
 
 /// State that replaces all registrations, and a call that follows on the SA's thread.
 pub(super) struct Restoration {
-    saved: sa::SavedSaState,
+    saved: rsm_sa::SavedSaState,
     then: Box<dyn FnOnce() + Send>,
 }
 
@@ -307,7 +306,7 @@ impl SaRestorer {
     /// Replaces all registrations by `saved` soon; `then` is called on the SA's thread, after which
     /// all that the SA passes on comes from `saved`. Does not wait. A later call supersedes one
     /// that was not carried out yet, whose `then` is not called.
-    pub fn restore(&self, saved: sa::SavedSaState, then: Box<dyn FnOnce() + Send>) {
+    pub fn restore(&self, saved: rsm_sa::SavedSaState, then: Box<dyn FnOnce() + Send>) {
         *self.restoration.lock() = Some(Restoration { saved, then });
         self.inbox.wake();
     }

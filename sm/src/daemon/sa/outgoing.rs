@@ -1,8 +1,7 @@
 //! Conversion of answers for the transport.
 
 use rsm_mad::transport::{Filled, Message, Outgoing, Source, Streamed};
-
-use crate::sa::SaAnswer;
+use rsm_sa::SaAnswer;
 
 /// An answer for the transport: a datagram, or a table that is produced during sending. It must no
 /// longer be [open](SaAnswer::is_open).

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use rsm_api::{BoxFuture, SaError};
+use rsm_sa::{Holdings, SaCounters, SaSnapshot, Statistics};
+use rsm_view::publish::SaStateSource;
 use tokio::sync::{mpsc, oneshot};
 
 use super::inbox::Inbox;
-use crate::publish::SaStateSource;
-use crate::sa::{Holdings, SaCounters, SaSnapshot, Statistics};
 
 /// How many requests may wait at once: those of several connections. They wait as long as the
 /// thread takes for its messages at hand.

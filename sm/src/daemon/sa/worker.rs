@@ -7,6 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rsm_core::Event;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::Refused;
@@ -16,17 +17,16 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 use rsm_model::alias_guids::AliasGuids;
 use rsm_plan::groups::GroupSet;
+use rsm_sa::{Sa, SaAnswer, SaRequest, SaSnapshot, Statistics};
 use tokio::sync::mpsc;
 
 use super::gate::{Arrival, Call, refusal};
 use super::inbox::Calls;
 use super::outgoing::outgoing;
-use super::searches::{Searches, Taken};
 use super::state_reader::StateRequest;
 use super::{AckJournal, CoreSink, FindingsSink, HELD_AT_MOST, Restoration, SaveSink, TimeSource};
-use crate::core::Event;
 use crate::daemon::compute;
-use crate::sa::{Sa, SaAnswer, SaRequest, SaSnapshot, Statistics};
+use rsm_sa::{Searches, Taken};
 
 /// How many messages the thread takes before it sends, and how many datagrams it sends before it
 /// takes messages again.

@@ -8,12 +8,12 @@ use rsm_mad::ids::Gid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::{GuidInfo, Mtu, PKey};
 use rsm_mad::wire::sa::{InformInfo, JoinState, Rate, ServiceRecord};
+use rsm_sa::events::SavedSubscription;
+use rsm_sa::mcast::{Parameters, SavedGroup, SavedMember};
+use rsm_sa::services::SavedService;
 
 use super::fields::Fields;
 use super::is_of;
-use crate::sa::events::SavedSubscription;
-use crate::sa::mcast::{Parameters, SavedGroup, SavedMember};
-use crate::sa::services::SavedService;
 
 /// The beginning of the line of a group.
 pub(super) const GROUP: &str = "MC Group";

@@ -21,12 +21,12 @@ use rsm_config::{ConfigFinding, ConfigSeverity, Findings};
 use rsm_ids::{Guid, Lid};
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
+use rsm_sa::SavedSaState;
+use rsm_sa::mcast::SavedGroup;
 
 use self::entry::{Context, Entry};
 use super::source::{Files, SourceError};
 use super::{Migration, line};
-use crate::sa::SavedSaState;
-use crate::sa::mcast::SavedGroup;
 
 /// OpenSM's default folder of dumps, which `dump_files_dir` replaces.
 const FOLDER: &str = "/var/log";

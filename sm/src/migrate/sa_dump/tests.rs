@@ -180,7 +180,7 @@ fn file_cut_anywhere_never_yields_a_changed_registration() {
             all.saved
                 .services
                 .iter()
-                .any(|other: &crate::sa::services::SavedService| other.record == service)
+                .any(|other: &rsm_sa::services::SavedService| other.record == service)
         };
         assert!(cut.saved.services.iter().all(|s| known(s.record)), "{end}");
         let infos = cut.saved.subscriptions.iter().map(|s| (s.info, s.address));

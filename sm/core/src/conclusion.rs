@@ -1,0 +1,188 @@
+//! The end of a pass: its cost, the tickets that it fulfils, and the repairs that follow.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_hardware::sweep::Query;
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_mad::Time;
+use rsm_model::findings::{Finding, FindingKind};
+use rsm_state::{Convergence, Role};
+
+use super::convergence::Pushed;
+use super::event::Effect;
+use super::stage::Stage;
+use super::{Core, Pass, SavedCoreState};
+use rsm_state::HISTORY;
+
+impl Core {
+    /// Ends a pass: records its cost, publishes its result, and schedules a repair of its failures.
+    pub(super) fn conclude(&mut self, pushed: Pushed, failed: &[Guid], now: Time) {
+        self.stage = Stage::Idle;
+        let is_multicast = self.pass == Pass::Multicast;
+        self.end_succession();
+        self.port_retrained &= is_multicast;
+        if !is_multicast {
+            let fabric = self.model();
+            if self.first_sweep.goes_on() {
+                self.expect_met(&fabric, now);
+            }
+            self.fabric = fabric;
+            if pushed.complete {
+                self.compare_what_was_written();
+            }
+        }
+        // The difference at the end of the first sweep includes failures from before that end.
+        if !self.first_sweep.goes_on() {
+            self.schedule_repair(failed, now);
+        }
+        self.tell_end_of_push();
+        if !is_multicast {
+            self.schedule_rebalancing(now);
+            let came_up = pushed.ports_activated > 0;
+            if (self.cabling_changed || came_up)
+                && self.role == Role::Master
+                && !self.first_sweep.goes_on()
+            {
+                self.remember_cabling();
+            }
+        }
+        self.meter.note(self.inventory.take_searched());
+        if let Some(convergence) = self.meter.finish(pushed, now, &self.client.stats()) {
+            let convergence = Arc::new(convergence);
+            // Multicast passes come by the thousand, one for each join, and would fill the history.
+            if !is_multicast {
+                if self.history.len() == HISTORY {
+                    self.history.pop_front();
+                }
+                self.history.push_back(convergence.clone());
+            }
+            self.publish(now);
+            self.effects
+                .push_back(Effect::Converged(convergence.clone()));
+            self.keep_promises(&convergence);
+        }
+    }
+
+    /// Completes the waiting tickets, unless urgent work follows at once.
+    pub(super) fn keep_promises(&mut self, convergence: &Arc<Convergence>) {
+        if self.work.is_urgent() || self.first_sweep.goes_on() {
+            return;
+        }
+        for ticket in self.work.take_tickets() {
+            self.effects.push_back(Effect::Done {
+                ticket,
+                convergence: convergence.clone(),
+            });
+        }
+    }
+
+    pub(super) fn schedule_repair(&mut self, failed: &[Guid], now: Time) {
+        let faults = &self.inventory.faults;
+        let unasked = faults.owed().filter_map(|query| match query {
+            Query::Node(from) => from,
+            _ => None,
+        });
+        let behind_ports = faults.to_ask_again().chain(unasked);
+        let nodes = faults.owed().filter_map(Query::node);
+        let nodes = nodes.chain(failed.iter().copied());
+        let whole = nodes.map(|node| PortKey::new(node, PortNum::ZERO));
+        let debtors: BTreeSet<PortKey> = behind_ports.chain(whole).collect();
+        if !debtors.is_subset(&self.debtors) {
+            // The pauses of other debtors say nothing about a new one.
+            self.work.repaired();
+        }
+        // A failed Set is tried again at its time, even if the sweep finds no debtor.
+        let is_failing = |finding: &Finding| finding.kind == FindingKind::SetFailed;
+        if debtors.is_empty() {
+            if self.residue.iter().any(is_failing) {
+                return;
+            }
+            self.work.repaired();
+        } else {
+            self.work.repair(failed.iter().copied(), now);
+        }
+        self.debtors = debtors;
+    }
+
+    pub(super) fn schedule_light(&mut self, now: Time) {
+        let pause = match self.role {
+            Role::NotActive => Duration::ZERO,
+            Role::Standby { .. } => self.config.standby_poll,
+            Role::Discovering | Role::Master => self.config.light_sweep,
+        };
+        if self.next_light.is_none() && !pause.is_zero() {
+            self.next_light = Some(now + pause);
+        }
+    }
+
+    /// Tells managers that share the store that hardware is being written, before the first Set.
+    pub(super) fn tell_push(&mut self) {
+        if self.config.shares_store && self.pass != Pass::Multicast && !self.tells_push {
+            self.tells_push = true;
+            self.remember();
+        }
+    }
+
+    /// Tells managers that share the store that ports get other M_Keys soon. The number of the plan
+    /// grows, so that they follow the store at once.
+    pub(super) fn tell_rotation(&mut self) {
+        self.tells_push = true;
+        // The number of the job under way is news already, and its plan must fit it.
+        if !matches!(self.stage, Stage::Planning { .. }) {
+            self.generation += 1;
+        }
+        self.remember();
+    }
+
+    /// Tells managers that share the store that hardware holds the plan, and what has changed since
+    /// the one before. The number of the plan grows at the end of a push, so that a reading from
+    /// within the push does not count as one of its result.
+    pub(super) fn tell_end_of_push(&mut self) {
+        if !self.config.shares_store || self.unfinished || self.rotation.is_some() {
+            return;
+        }
+        match (self.tells_push, self.pass) {
+            (true, Pass::Multicast) => return,
+            (true, _) => {
+                self.tells_push = false;
+                self.generation += 1;
+            }
+            (false, _) if self.surveyor.is_behind() => {}
+            (false, _) => return,
+        }
+        self.surveyor.conclude(self.generation, &self.fabric);
+        self.remember();
+    }
+
+    pub(super) fn remember(&mut self) {
+        if !self.epoch.permits() {
+            // The state is the master's to store.
+            return;
+        }
+        self.health_stored = self.health.last_release();
+        self.surveyor.tell(self.generation);
+        self.effects
+            .push_back(Effect::Remember(Box::new(SavedCoreState {
+                claims: self.claims.clone(),
+                positions: self.positions.clone(),
+                group_ids: self.group_ids.clone(),
+                generations: self.stored_generations(),
+                local: self.inventory.local.or(self.inventory.local_before),
+                gpus: Arc::default(),
+                alias_guids: Arc::default(),
+                cabling: self.kept_cabling.clone(),
+                avoid: self.avoid_in_force().clone(),
+                health: Arc::new(self.saved_health()),
+                overlay: self.overlay.in_force().clone(),
+                not_kept: self.not_kept.clone(),
+                habits: self.inventory.habits.clone(),
+                capabilities: self.inventory.capabilities.clone(),
+                generation: self.generation,
+                footprints: self.surveyor.footprints().clone(),
+                is_pushing: self.tells_push,
+                reregister: false,
+            })));
+    }
+}

@@ -1,0 +1,236 @@
+//! The core's handlers, one for each kind of event.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_hardware::diff::{NotKept, differing_blocks};
+use rsm_hardware::sweep::port_states::PortStateProofs;
+use rsm_hardware::sweep::{AgentAnswer, Query};
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::client::{Completion, Handled, RequestFailure};
+use rsm_mad::transport::{Datagram, PortEvent};
+use rsm_model::Mark;
+use rsm_model::alias_guids::AliasGuids;
+use rsm_model::habits::DeviceHabits;
+use rsm_model::managed::Origin;
+use rsm_plan::Outcome;
+use rsm_plan::groups::GroupSet;
+use rsm_plan::managed::Source;
+use rsm_state::Command;
+
+use super::requests::Context;
+use super::stage::Stage;
+use super::{Core, CoreConfig};
+
+impl Core {
+    pub(super) fn on_datagram(&mut self, datagram: &Datagram, now: Time) {
+        match self.client.handle(&datagram.mad, now) {
+            Handled::Completed(completion) => self.on_completion(completion),
+            Handled::Unsolicited => self.on_unsolicited(datagram, now),
+            // The client sends deferred requests again.
+            Handled::Stale | Handled::Deferred => {}
+        }
+    }
+
+    pub(super) fn on_port_event(&mut self, event: PortEvent, now: Time) {
+        match event {
+            PortEvent::Up => {
+                self.port_up = true;
+                self.port_retrained = false;
+                self.work.sweep_everything(true, "the local port came up");
+            }
+            PortEvent::Down | PortEvent::Gone => {
+                self.port_up = false;
+                self.stage.stop_push();
+                self.publish(now);
+            }
+            PortEvent::Retrained => self.on_retrained(now),
+            PortEvent::LidChanged
+            | PortEvent::SmChanged
+            | PortEvent::ClientReregister
+            | PortEvent::PkeyChanged => {
+                if let Some(local) = self.inventory.local {
+                    self.work.look_at_port(local);
+                }
+            }
+        }
+    }
+
+    /// The local link trained again. The switch at its other end may have been reset, and has no
+    /// route to this port to report it.
+    fn on_retrained(&mut self, now: Time) {
+        let Some(local) = self.inventory.local else {
+            return;
+        };
+        let peer = self.inventory.port(local).and_then(|port| port.peer);
+        if let Some(peer) = peer {
+            let cause = format!("the local link to {} trained again", self.name(peer.node));
+            self.work.look_at(peer.node, cause);
+        }
+        self.work.look_at_port(local);
+        self.port_retrained = true;
+        self.publish(now);
+    }
+
+    pub(super) fn on_groups(&mut self, groups: Arc<GroupSet>) {
+        self.inventory.multicast_top = groups.top();
+        self.found.heard(&groups);
+        self.groups = Some(groups);
+        self.work.regroup();
+    }
+
+    /// Takes new alias GUIDs, and reads every port whose GUIDInfo differs from them: a push writes
+    /// the blocks that differ from the reading.
+    pub(super) fn on_guids(&mut self, guids: Arc<AliasGuids>) {
+        self.inventory.named |= !guids.by_port.is_empty();
+        self.inventory.alias_guids = guids;
+        for (at, _) in self.fabric.end_ports() {
+            let key = self.fabric.key(at);
+            let differing = differing_blocks(
+                &Source::of_hosts(&self.inventory, &self.inventory.alias_guids),
+                key,
+                Origin::Hosts,
+            );
+            if differing.is_empty() {
+                continue;
+            }
+            if let Some(port) = self.inventory.port_mut(key) {
+                for change in differing {
+                    if port.managed.is_known(change.key.place) {
+                        port.managed.mark_dirty(change.key.place);
+                    }
+                }
+            }
+            self.work.look_at_port(key);
+        }
+    }
+
+    pub(super) fn on_reregister(&mut self, ports: &BTreeSet<Guid>) {
+        for (at, port) in self.fabric.end_ports() {
+            if ports.contains(&port.guid) {
+                self.reregister.add(port.guid);
+                self.work.look_at_port(self.fabric.key(at));
+            }
+        }
+    }
+
+    pub(super) fn on_command(&mut self, command: Command, now: Time) {
+        match command {
+            Command::Resweep { full, ticket } => {
+                if full {
+                    self.work.sweep_everything(true, "requested");
+                } else {
+                    self.work.sweep_everything(false, "requested");
+                }
+                self.work.promise(ticket);
+            }
+            Command::Rewrite { ticket } => {
+                self.rewrite_requested = true;
+                self.work
+                    .sweep_everything(true, "every forwarding table is to be written");
+                self.work.promise(ticket);
+            }
+            Command::Engine {
+                engine,
+                when_cut_off,
+                ticket,
+            } => self.try_engine(engine, when_cut_off, ticket),
+            Command::Withdraw { ticket } => self.withdraw(ticket),
+            Command::Drain {
+                parts,
+                forced,
+                ticket,
+            } => self.drain(&parts, forced, ticket),
+            Command::Undrain { parts, ticket } => self.undrain(&parts, ticket),
+            Command::Partition { change, ticket } => self.change_partition(*change, ticket),
+            Command::RotateMKeys { forced, ticket } => self.rotate_m_keys(forced, ticket, now),
+            Command::Accept(accept) => self.accept_missing(accept, now),
+        }
+    }
+
+    /// Uses another configuration from now on.
+    pub(super) fn on_reload(&mut self, config: CoreConfig, now: Time) {
+        self.drop_trial("the configuration was read again meanwhile");
+        let generations = self.generations();
+        self.config = config;
+        self.lay_generations(generations);
+        self.reload_partitions();
+        self.refused.clear();
+        self.damping.configure(self.config.damping);
+        self.configure_health(now);
+        self.configure_congestion();
+        // Fields that a device did not keep under the old settings, or refused with its old
+        // firmware, are tried once more.
+        self.not_kept = NotKept::default();
+        self.inventory.habits = DeviceHabits::default();
+        self.inventory.capabilities = Arc::default();
+        self.inventory.port_state_proofs = PortStateProofs::default();
+        self.tables_decided = Mark::default();
+        self.work.sweep_everything(false, "configuration reloaded");
+    }
+
+    pub(super) fn on_completion(&mut self, completion: Completion<Context>) {
+        match (completion.context, &mut self.stage) {
+            (Context::Announcement | Context::Witness, _) => return,
+            (Context::PeerPoll, _) => return self.on_peer_poll(&completion),
+            (Context::Inquiry(question), _) => {
+                return self.on_inquiry(question, &completion.outcome);
+            }
+            (Context::Manager(key), _) => {
+                return self.on_silent_manager(key, &completion.outcome);
+            }
+            (Context::HandOver, Stage::HandingOver(handing_over)) => {
+                return handing_over.handle(&completion.outcome);
+            }
+            _ => {}
+        }
+        let data;
+        let answer = match completion.outcome {
+            Ok(response) if response.status.is_ok() => {
+                data = response.data;
+                AgentAnswer::Data(&data)
+            }
+            Ok(response) if completion.attempts > 1 => {
+                AgentAnswer::RefusedRepetition(response.status)
+            }
+            Ok(response) => AgentAnswer::Refused(response.status),
+            Err(RequestFailure::Rejected(status)) => AgentAnswer::Refused(status),
+            Err(RequestFailure::TimedOut | RequestFailure::SendFailed) => AgentAnswer::Silence,
+        };
+        if let (Context::Sweep(query), AgentAnswer::Data(data)) = (completion.context, answer) {
+            self.suspect_another_master(query, data);
+        }
+        if let Context::Sweep(Query::Sm(key)) = completion.context {
+            let answered = !matches!(answer, AgentAnswer::Silence);
+            self.election.silent.note(key, answered);
+        }
+        if let Context::Push(task) = completion.context
+            && completion.attempts > 1
+        {
+            self.foreign_writes.note_late(task.node());
+        }
+        match (completion.context, &mut self.stage) {
+            (Context::Sweep(query), Stage::Sweeping(sweep)) => {
+                sweep.handle(&mut self.inventory, query, answer)
+            }
+            (Context::Sweep(query), _) if self.first_sweep.goes_on() => {
+                if let Some(sweep) = self.first_sweep.aside_mut() {
+                    sweep.handle(&mut self.inventory, query, answer);
+                }
+            }
+            (Context::Push(task), Stage::Pushing(push)) => {
+                push.handle(&mut self.inventory, &mut self.not_kept, task, answer);
+            }
+            // A stage ends only after all of its requests have completed.
+            (context, _) => debug_assert!(false, "{context:?} completed in another stage"),
+        }
+    }
+
+    pub(super) fn on_planned(&mut self, generation: u64, outcome: Outcome, now: Time) {
+        if matches!(&self.stage, Stage::Planning { generation: expected } if *expected == generation)
+        {
+            self.accept_plan(outcome, now);
+        }
+    }
+}

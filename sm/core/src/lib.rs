@@ -1,0 +1,623 @@
+//! The core: one state machine from events to effects, without I/O, clock or thread.
+//!
+//! ```text
+//! Event ─▶ handle ─▶ [ Idle ─▶ Sweeping ─▶ Planning ─▶ Pushing ─▶ Idle ] ─▶ poll_effect ─▶ Effect
+//! ```
+//!
+//! Every event (start-up, a trap, an operator's request, an answer that never came) becomes
+//! [`work::Work`]; when the core is idle, it takes the waiting work through the stages. Work that
+//! arrives meanwhile joins a sweep under way, waits for a plan, and cuts a push short: the rest of
+//! the push is part of the next difference.
+//!
+//! A run is a function of the events and their times.
+
+mod activity;
+mod adaptive;
+mod apart;
+mod conclusion;
+mod congestion;
+mod convergence;
+pub mod damping;
+mod doubts;
+mod draining;
+mod dry_run;
+mod election;
+mod epoch;
+pub mod event;
+mod events;
+mod expecting;
+mod first_sweep;
+mod following;
+mod foreign_writes;
+pub mod found;
+mod health;
+mod held_tables;
+mod inert;
+mod inquiry;
+mod lost_registrations;
+mod m_keys;
+mod overlay;
+mod patience;
+mod peer_polls;
+mod planning;
+mod preparing;
+mod pushing;
+mod rebalancing;
+mod requests;
+mod role;
+mod scouting;
+mod settings;
+mod silences;
+mod silent_managers;
+mod snapshot;
+mod stage;
+mod successor;
+mod takeover;
+mod trap_pauses;
+mod traps;
+mod trial;
+mod vports;
+pub mod work;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_gdr::host_order::HostPositions;
+use rsm_gdr::hosts::GpuInventory;
+use rsm_ids::PortKey;
+use rsm_mad::Time;
+use rsm_mad::client::Client;
+use rsm_mad::transport::{Datagram, Inbound};
+use rsm_routing::adaptive::GroupIds;
+
+use self::congestion::CongestionState;
+use self::convergence::Meter;
+use self::damping::{Damping, Released};
+use self::draining::BeforeDrain;
+use self::election::Election;
+use self::epoch::EpochState;
+pub use self::event::{Effect, EpochEvent, EpochRequest, Event};
+use self::first_sweep::{FirstSweep, Told};
+use self::following::Follower;
+use self::foreign_writes::ForeignWrites;
+use self::found::Found;
+use self::held_tables::{HeldMulticast, HeldTables};
+use self::m_keys::AnnouncedRotation;
+use self::overlay::OverlayState;
+use self::patience::Losses;
+use self::preparing::Preparation;
+use self::requests::Context;
+pub use self::settings::{CoreConfig, Mode};
+use rsm_config::m_keys::{Generations, KeyHolder};
+use rsm_config::overlay::Overlay;
+use rsm_hardware::diff::{Looked, LookedMulticast, NotKept, Reregister};
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_model::Mark;
+use rsm_model::alias_guids::AliasGuids;
+use rsm_model::capabilities::DeviceCapabilities;
+use rsm_model::expected::{Cabling, Expected};
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::Finding;
+use rsm_model::footprint::{Footprints, Surveyor};
+use rsm_model::habits::DeviceHabits;
+use rsm_model::port_info::LinkMismatch;
+use rsm_model::slow_links::SlowLinks;
+use rsm_monitor::health::{Health, SavedHealth};
+use rsm_plan::avoid::Avoid;
+use rsm_plan::groups::GroupSet;
+use rsm_plan::lids::Claims;
+use rsm_plan::{Plan, RefusedPlan};
+use rsm_state::{Convergence, Role, Snapshot};
+
+use self::silences::Silences;
+use self::stage::Stage;
+use self::successor::Succession;
+use self::traps::TrapHandler;
+use self::trial::{BeforeEngine, Trial};
+use self::vports::VPortOwners;
+use self::work::Work;
+
+/// What a pass through the stages may change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pass {
+    /// Everything.
+    Full,
+    /// Multicast tables.
+    Multicast,
+    /// Entries that lead to the fullest links. Such a pass starts when no other work waits, and
+    /// urgent work discards it.
+    Rebalance,
+    /// The entries and ports of the manager's LID, after a master whose subnet this standby had
+    /// read.
+    Succession,
+}
+
+/// State kept from an earlier run.
+#[derive(Clone, Default, Debug)]
+pub struct SavedCoreState {
+    /// LIDs assigned.
+    pub claims: Arc<Claims>,
+    /// Positions of compute ports in the host order.
+    pub positions: Arc<HostPositions>,
+    /// GPU inventories of hosts; the core does not store them.
+    pub gpus: Arc<GpuInventory>,
+    /// Alias GUIDs of ports at a grant of the epoch; the SA stores them, and passes them on at a
+    /// start.
+    pub alias_guids: Arc<AliasGuids>,
+    /// Fields that devices do not keep.
+    pub not_kept: NotKept,
+    /// Deviations of devices from the specification.
+    pub habits: DeviceHabits,
+    /// Capabilities of device types.
+    pub capabilities: Arc<DeviceCapabilities>,
+    /// The groups of leaves for adaptive routing.
+    pub group_ids: GroupIds,
+    /// The generations of the M_Keys of ports.
+    pub generations: Generations,
+    /// This manager's own port; the store of this machine keeps it for itself.
+    pub local: Option<PortKey>,
+    /// The cabling, and its missing parts.
+    pub cabling: Cabling,
+    /// Parts that routes go around; the store keeps the drained ones.
+    pub avoid: Arc<Avoid>,
+    /// Unhealthy ports.
+    pub health: Arc<SavedHealth>,
+    /// Partitions made through the API.
+    pub overlay: Arc<Overlay>,
+    /// Number of the last plan.
+    pub generation: u64,
+    /// Footprints of the last plans; kept only where a store is shared.
+    pub footprints: Footprints,
+    /// Whether hardware was being written; kept only where a store is shared.
+    pub is_pushing: bool,
+    /// Whether the store lost the registrations of hosts with the SA: hosts must register anew,
+    /// once.
+    pub reregister: bool,
+}
+
+/// The state machine of the subnet manager.
+pub struct Core {
+    config: CoreConfig,
+    client: Client<Context>,
+    inventory: Inventory,
+    fabric: Arc<Fabric>,
+    plan: Option<Arc<Plan>>,
+    claims: Arc<Claims>,
+    positions: Arc<HostPositions>,
+    /// The groups of leaves for adaptive routing.
+    group_ids: GroupIds,
+    /// Sets of adaptive routing wait until those of the push are made.
+    adaptive_put_off: bool,
+    gpus: Arc<GpuInventory>,
+    not_kept: NotKept,
+    /// Members of multicast groups; `None` before the SA's first report.
+    groups: Option<Arc<GroupSet>>,
+    /// Inherited multicast members.
+    found: Found,
+    vport_owners: VPortOwners,
+    congestion: CongestionState,
+    /// Ports whose hosts must register anew.
+    reregister: Reregister,
+    generation: u64,
+    role: Role,
+    election: Election,
+    epoch: EpochState,
+    /// How a standby keeps up with the master.
+    follower: Follower,
+    /// The plan of a standby, made ahead.
+    preparation: Preparation,
+    /// The first pass after a master whose subnet this standby had read.
+    succession: Succession,
+    /// The store has been told that hardware is being written.
+    tells_push: bool,
+    /// Notes what changes in the hardware, for managers that share the store.
+    surveyor: Surveyor,
+    /// The last published snapshot says that the subnet converges.
+    shows_converging: bool,
+    /// A rotation of M_Keys that the store has been told of.
+    rotation: Option<AnnouncedRotation>,
+    stage: Stage,
+    work: Work,
+    meter: Meter,
+    traps: TrapHandler,
+    damping: Damping,
+    health: Health,
+    /// [`Health::last_release`] as it was last stored.
+    health_stored: Option<Time>,
+    slow_links: SlowLinks,
+    foreign_writes: ForeignWrites,
+    /// Links that routes avoid; each by one of its ends, or both.
+    damped: Arc<BTreeSet<PortKey>>,
+    /// Parts that routes go around as far as all ports stay reachable.
+    avoid: Arc<Avoid>,
+    /// A drain that has not made a plan yet.
+    drain_trial: Option<Trial<BeforeDrain>>,
+    /// The partitions of the file, and those made through the API.
+    overlay: OverlayState,
+    first_sweep: FirstSweep,
+    told: Told,
+    /// Links in `damped` that do not become Active.
+    inert: BTreeSet<PortKey>,
+    /// Set if the last full sweep did not reach all known nodes: whether it was to read tables
+    /// back.
+    uncovered: Option<bool>,
+    /// The last push was cut short: the hardware differs from the plan, although no answer shows
+    /// it.
+    unfinished: bool,
+    /// Urgent work cut the last push short. The next push runs to its end, so that tables get
+    /// written however fast links come and go.
+    last_push_interrupted: bool,
+    losses: Losses,
+    silences: Silences,
+    /// The core has published suspects of the sweep under way; their end follows with the sweep's.
+    suspicion_shown: bool,
+    /// At the last scheduled repair: nodes (by port 0) that owed an answer or were not written as
+    /// planned, and ports behind which no node answered.
+    debtors: BTreeSet<PortKey>,
+    /// Findings of the last plan and push; a snapshot adds the inventory's faults.
+    residue: Vec<Finding>,
+    /// The last plan, if it was refused: the plan before it stays in force on a changed fabric.
+    refused_plan: Option<Arc<RefusedPlan>>,
+    /// Nodes and cables that were there before and are not in `fabric`.
+    expected: Arc<Expected>,
+    /// The findings about `expected`.
+    missing: Vec<Finding>,
+    /// When the cabling last changed, until the next plan.
+    lost_at: Option<Time>,
+    /// The state of the last comparison of all ports with the plan.
+    looked: Option<Looked>,
+    /// Up to which write [`Core::decide_tables`] has decided which tables count.
+    tables_decided: Mark,
+    held_tables: HeldTables,
+    /// The multicast tables of switches.
+    held_masks: HeldMulticast,
+    /// The state of the last comparison of multicast tables.
+    looked_multicast: LookedMulticast,
+    /// The cabling that the core last handed to the store.
+    kept_cabling: Cabling,
+    /// Nodes or cables have come or gone since `kept_cabling`.
+    cabling_changed: bool,
+    /// Findings about the last refused configuration.
+    refused: Vec<Finding>,
+    /// Findings of the daemon around the core.
+    daemon_findings: Vec<Finding>,
+    history: VecDeque<Arc<Convergence>>,
+    next_light: Option<Time>,
+    /// When the next rebalancing step is due, unless the subnet changes before.
+    rebalance_at: Option<Time>,
+    effects: VecDeque<Effect>,
+    /// Responses and TrapRepress, sent before other effects.
+    replies: VecDeque<Datagram>,
+    port_up: bool,
+    /// The SA answers from a plan: the core served or published one as the master.
+    serving: bool,
+    /// The local port fell back to Init, and no pass has ended since.
+    port_retrained: bool,
+    pass: Pass,
+    /// A requested engine that has not made a plan yet.
+    trial: Option<Trial<BeforeEngine>>,
+    /// Active ports whose MTU or VLs are not as planned.
+    mismatches: BTreeMap<PortKey, LinkMismatch>,
+    /// The next plan gives every port a new LID.
+    reassigns_lids: bool,
+    /// From the next full sweep on, distrust the tables that switches hold.
+    rewrite_requested: bool,
+}
+
+impl Core {
+    /// A subnet manager that will sweep at once.
+    pub fn new(mut config: CoreConfig, remembered: SavedCoreState) -> Core {
+        let mut work = Work::default();
+        work.sweep_everything(false, "start");
+        let mut inventory = Inventory::default();
+        inventory.habits = remembered.habits;
+        let health = Health::restored(config.health, &remembered.health);
+        let mut avoid = remembered.avoid;
+        health::isolate_again(&health, &remembered.health, &mut avoid);
+        inventory.capabilities = remembered.capabilities;
+        inventory.local_before = remembered.local;
+        let mut core = Core {
+            client: Client::new(config.client.clone()),
+            inventory,
+            fabric: Arc::default(),
+            plan: None,
+            claims: remembered.claims,
+            positions: remembered.positions,
+            group_ids: remembered.group_ids,
+            adaptive_put_off: false,
+            gpus: remembered.gpus,
+            not_kept: remembered.not_kept,
+            groups: None,
+            found: Found::default(),
+            vport_owners: VPortOwners::default(),
+            congestion: CongestionState::new(&config),
+            reregister: if remembered.reregister {
+                Reregister::everybody()
+            } else {
+                Reregister::default()
+            },
+            generation: remembered.generation,
+            role: Role::Discovering,
+            election: Election::new(config.starts_inactive),
+            epoch: EpochState::new(config.shares_store),
+            follower: Follower::default(),
+            preparation: Preparation::default(),
+            succession: Succession::default(),
+            tells_push: config.shares_store && remembered.is_pushing,
+            surveyor: Surveyor::default(),
+            shows_converging: false,
+            rotation: None,
+            stage: Stage::Idle,
+            work,
+            meter: Meter::default(),
+            traps: TrapHandler::default(),
+            damping: Damping::new(config.damping),
+            health_stored: health.last_release(),
+            health,
+            slow_links: SlowLinks::default(),
+            foreign_writes: ForeignWrites::default(),
+            damped: Arc::default(),
+            avoid,
+            drain_trial: None,
+            overlay: OverlayState::new(remembered.overlay, &mut config.policy),
+            first_sweep: FirstSweep::new(!config.starts_inactive),
+            told: Told::default(),
+            inert: BTreeSet::new(),
+            uncovered: None,
+            unfinished: false,
+            last_push_interrupted: false,
+            losses: Losses::default(),
+            silences: Silences::default(),
+            suspicion_shown: false,
+            debtors: BTreeSet::new(),
+            residue: Vec::new(),
+            refused_plan: None,
+            expected: Arc::new(remembered.cabling.recalled()),
+            looked: None,
+            tables_decided: Mark::default(),
+            held_tables: HeldTables::default(),
+            held_masks: HeldMulticast::default(),
+            looked_multicast: LookedMulticast::default(),
+            kept_cabling: remembered.cabling,
+            missing: Vec::new(),
+            lost_at: None,
+            cabling_changed: false,
+            refused: Vec::new(),
+            daemon_findings: Vec::new(),
+            history: VecDeque::new(),
+            next_light: None,
+            rebalance_at: None,
+            effects: VecDeque::new(),
+            replies: VecDeque::new(),
+            port_up: true,
+            serving: false,
+            port_retrained: false,
+            pass: Pass::Full,
+            trial: None,
+            mismatches: BTreeMap::new(),
+            rewrite_requested: false,
+            reassigns_lids: config.reassigns_lids,
+            config,
+        };
+        core.lay_generations(remembered.generations);
+        core
+    }
+
+    /// The subnet manager's own port is `port`, as the host's driver has it. A port that answers
+    /// nothing without its M_Key gets the right one then.
+    pub fn attach(&mut self, port: KeyHolder) {
+        self.inventory.attached = Some(port);
+    }
+
+    /// Takes an event that happened at `now`.
+    pub fn handle(&mut self, event: Event, now: Time) {
+        match event {
+            Event::Inbound(inbound) => self.on_inbound(inbound, now),
+            Event::Planned {
+                generation,
+                outcome,
+            } => self.on_planned(generation, outcome, now),
+            Event::Prepared(outcome) => self.on_prepared(outcome),
+            Event::Groups(groups) => self.on_groups(groups),
+            Event::Guids(guids) => self.on_guids(guids),
+            Event::GpuHosts(gpus) => {
+                self.gpus = gpus;
+                self.work.plan_again("GPU hosts told of themselves");
+            }
+            Event::Reregister(ports) => self.on_reregister(&ports),
+            Event::PortErrors(errors) => self.on_port_errors(errors, now),
+            Event::Paused(_) => self.on_pause(now),
+            Event::Epoch(event) => self.on_epoch(event, now),
+            Event::Command(command) => self.on_command(command, now),
+            Event::Reload(config) => self.on_reload(*config, now),
+            Event::Refused(findings) => {
+                self.refused = findings;
+                self.publish(now);
+            }
+        }
+        self.run(now);
+    }
+
+    fn on_inbound(&mut self, inbound: Inbound, now: Time) {
+        if self.on_congestion(&inbound, now) {
+            return;
+        }
+        match inbound {
+            Inbound::Mad(datagram) => self.on_datagram(&datagram, now),
+            Inbound::SendFailed { tid, kind, .. } => {
+                self.client.handle_send_failed(tid, kind, now);
+            }
+            Inbound::Port(port) => self.on_port_event(port, now),
+        }
+    }
+
+    /// Does the work that is due at `now`.
+    pub fn handle_deadline(&mut self, now: Time) {
+        self.client.handle_deadline(now);
+        self.mind_congestion_deadlines(now);
+        if self.next_light.is_some_and(|due| due <= now) {
+            self.next_light = None;
+            match self.role {
+                Role::Standby { .. } => self.work.poll_master(),
+                Role::NotActive => {}
+                Role::Discovering | Role::Master => self.work.sweep_lightly(),
+            }
+        }
+        match self.damping.release(now) {
+            Released::None => {}
+            Released::OfHosts => self.publish(now),
+            Released::OfRoutes => self.work.plan_again("a flapping link is quiet"),
+        }
+        self.release_healthy(now);
+        if self.rebalance_at.is_some_and(|due| due <= now) {
+            self.rebalance_at = None;
+            self.work.rebalance();
+        }
+        if self.found.expire(now) {
+            self.work.regroup();
+        }
+        self.inquire_again(now);
+        self.mind_epoch(now);
+        self.mind_rotation(now);
+        self.mind_lost_registrations(now);
+        self.poll_peer(now);
+        self.follow_master(now);
+        self.mind_silences(now);
+        self.work.wake(now);
+        self.run(now);
+    }
+
+    /// When [`Core::handle_deadline`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let light = self.next_light.filter(|_| self.stage.is_idle());
+        [
+            self.client.next_deadline(),
+            light,
+            self.damping.next_release(),
+            self.health.next_release(),
+            self.traps.next_release(),
+            self.rebalance_at,
+            self.found.deadline(),
+            self.election.deadline(),
+            self.epoch.deadline(),
+            self.rotation.as_ref().map(|rotation| rotation.due),
+            self.epoch.lost.deadline(),
+            self.following_due(),
+            self.first_sweep_due(),
+            self.silences.deadline(),
+            self.work.next_wake(),
+            self.congestion_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The next effect, if any. Call it until there is none after each `handle…`.
+    pub fn poll_effect(&mut self, now: Time) -> Option<Effect> {
+        if let Some(datagram) = self.replies.pop_front() {
+            return Some(Effect::Send {
+                datagram,
+                timeout: Duration::ZERO,
+            });
+        }
+        if let Some(effect) = self.effects.pop_front() {
+            return Some(effect);
+        }
+        let Some(transmit) = self.client.poll_transmit(now) else {
+            return self.poll_congestion(now);
+        };
+        Some(Effect::Send {
+            datagram: transmit.datagram,
+            timeout: transmit.timeout,
+        })
+    }
+
+    /// The transport could not send the datagram of [`Effect::Send`].
+    pub fn send_failed(&mut self, datagram: &Datagram, now: Time) {
+        if self.congestion_not_sent(datagram, now) {
+            return self.run(now);
+        }
+        let tid = rsm_mad::wire::header::MadHeader::of(&datagram.mad).tid();
+        self.client
+            .handle_send_failed(tid, rsm_mad::transport::SendFailure::Flushed, now);
+        self.run(now);
+    }
+
+    /// How often in a row a repair was tried without success; 0 after a clean convergence.
+    pub fn repairs(&self) -> u32 {
+        self.work.repairs()
+    }
+
+    /// The state of the hardware, as last read.
+    pub fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
+    /// The plan in force.
+    pub fn plan(&self) -> Option<&Arc<Plan>> {
+        self.plan.as_ref()
+    }
+
+    /// The role of this subnet manager.
+    pub fn role(&self) -> &Role {
+        &self.role
+    }
+
+    /// The past convergences, oldest first.
+    pub fn history(&self) -> impl Iterator<Item = &Arc<Convergence>> {
+        self.history.iter()
+    }
+
+    /// Takes the stages as far as they go now, and hands their requests to the client.
+    fn run(&mut self, now: Time) {
+        loop {
+            while let Some(completion) = self.client.poll_completion() {
+                self.silences.note(&completion, now);
+                self.on_completion(completion);
+            }
+            self.settle_doubts(now);
+            self.heed_silence(now);
+            self.feed_client();
+            if !self.advance(now) {
+                break;
+            }
+        }
+        self.mind_congestion(now);
+        self.tell_early(now);
+        self.mind_silent_managers(now);
+        // A pass that changes nothing publishes nothing, also where a snapshot from within it says
+        // that the subnet converges.
+        if self.shows_converging && !self.is_converging() {
+            self.publish(now);
+        }
+    }
+
+    /// Whether a convergence is under way or waits.
+    fn is_converging(&self) -> bool {
+        !self.stage.is_idle() || self.first_sweep.goes_on() || self.work.is_urgent()
+    }
+
+    /// Replaces the findings of the parts around the core (the store, the dumps, the trace), and
+    /// publishes them.
+    pub fn set_daemon_findings(&mut self, findings: Vec<Finding>, now: Time) {
+        if self.daemon_findings != findings {
+            self.daemon_findings = findings;
+            self.publish(now);
+        }
+    }
+
+    /// The state now, published or not: sweeps that found no change show in its counters only.
+    pub fn snapshot(&self, now: Time) -> Snapshot {
+        snapshot::take(self, now)
+    }
+
+    fn publish(&mut self, now: Time) {
+        self.follow_silences(now);
+        let snapshot = Arc::new(self.snapshot(now));
+        self.shows_converging = snapshot.converging;
+        self.serving = snapshot.role == Role::Master && snapshot.plan.is_some();
+        self.effects.push_back(Effect::Publish(snapshot));
+    }
+}

@@ -1,0 +1,424 @@
+//! The work that waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rsm_ids::{Guid, PortKey};
+use rsm_mad::Time;
+
+use rsm_state::Ticket;
+
+/// Causes spelled out for the operator; the rest of a burst is a count.
+const CAUSES_SHOWN: usize = 3;
+
+/// The first pause before a repair.
+const REPAIR_FIRST: Duration = Duration::from_millis(250);
+
+/// The longest pause between repairs: a port that stays silent costs a few SMPs in this time.
+const REPAIR_LAST: Duration = Duration::from_secs(30);
+
+/// `first`, doubled as often as `times` says, and at most `last`.
+pub(super) fn doubled(first: Duration, times: u32, last: Duration) -> Duration {
+    first.saturating_mul(1 << times.min(16)).min(last)
+}
+
+/// Work that waits until the core is idle, or joins what is under way.
+#[derive(Default, Debug)]
+pub struct Work {
+    everything: Option<bool>,
+    succession: bool,
+    scouting: bool,
+    following: bool,
+    lightly: bool,
+    master: bool,
+    plan: bool,
+    groups: bool,
+    rebalance: bool,
+    route_adaptively: bool,
+    repair: bool,
+    switches: BTreeSet<Guid>,
+    /// Whether the sweep under way has refused all of `switches`: it does so again, and thousands may
+    /// wait.
+    is_offered: bool,
+    ports: BTreeSet<PortKey>,
+    /// Ports to be read once more, without a report of a change.
+    unread: BTreeSet<PortKey>,
+    causes: Vec<String>,
+    more_causes: usize,
+    tickets: Vec<Ticket>,
+    /// Switches to be swept at a later time.
+    later: BTreeMap<Guid, Time>,
+    repair_at: Option<Time>,
+    repairs: u32,
+    not_before: Option<Time>,
+}
+
+/// The next work for the stages.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Sweep everything; `audit`: read known tables back, too.
+    Everything {
+        /// Whether to read known tables back.
+        audit: bool,
+    },
+    /// Sweep these, and if `repair`, all nodes that owe an answer.
+    Targets {
+        /// Switches that changed.
+        switches: BTreeSet<Guid>,
+        /// Ports that changed.
+        ports: BTreeSet<PortKey>,
+        /// Ports that may have changed.
+        unread: BTreeSet<PortKey>,
+        /// Whether to repeat unanswered questions.
+        repair: bool,
+    },
+    /// Ask for what the first push after a master needs whose subnet was read before.
+    Succession,
+    /// Ask for the same while the master is silent.
+    Scouting,
+    /// Read again what the master has changed since this manager read it.
+    Following,
+    /// Ask all switches for SwitchInfo.
+    Lightly,
+    /// Ask whether the master is still there.
+    Master,
+    /// Sweep nothing; plan anew.
+    Plan,
+    /// Sweep nothing; plan multicast anew on the routes in force.
+    Groups,
+    /// Sweep nothing; take load off the fullest links.
+    Rebalance,
+    /// Sweep nothing; write the Sets of adaptive routing that waited for forwarding tables.
+    RouteAdaptively,
+}
+
+impl Work {
+    /// Sweep everything.
+    pub fn sweep_everything(&mut self, audit: bool, cause: impl Into<String>) {
+        self.everything = Some(self.everything.unwrap_or(false) | audit);
+        self.because(cause);
+    }
+
+    /// Ask for what the first push after the master needs, whose subnet was read before.
+    pub fn succeed(&mut self, cause: impl Into<String>) {
+        self.succession = true;
+        self.because(cause);
+    }
+
+    /// Ask for the same ahead of a takeover.
+    pub fn scout(&mut self) {
+        self.scouting = true;
+    }
+
+    /// Read again what the master has changed.
+    pub fn follow(&mut self) {
+        self.following = true;
+    }
+
+    /// Ask every switch whether anything changed.
+    pub fn sweep_lightly(&mut self) {
+        self.lightly = true;
+    }
+
+    /// Ask whether the master is still there.
+    pub fn poll_master(&mut self) {
+        self.master = true;
+    }
+
+    /// A switch reported a change.
+    pub fn look_at(&mut self, switch: Guid, cause: impl Into<String>) {
+        self.later.remove(&switch);
+        self.is_offered = false;
+        if self.switches.insert(switch) {
+            self.because(cause);
+        }
+    }
+
+    /// Sweep a switch, but not before `when`.
+    pub fn look_at_later(&mut self, switch: Guid, when: Time) {
+        self.later.entry(switch).or_insert(when);
+    }
+
+    /// A port reported a change.
+    pub fn look_at_port(&mut self, port: PortKey) {
+        if self.ports.insert(port) {
+            self.because(format!("{port} changed"));
+        }
+    }
+
+    /// Read ports that may have changed and could not report it.
+    pub fn read_again(&mut self, ports: impl IntoIterator<Item = PortKey>) {
+        self.unread.extend(ports);
+        if !self.unread.is_empty() {
+            self.because("ports read again that could not report");
+        }
+    }
+
+    /// Plan anew.
+    pub fn plan_again(&mut self, cause: impl Into<String>) {
+        self.plan = true;
+        self.because(cause);
+    }
+
+    /// Plan multicast anew. It waits for the end of a push: if every port that joins cut a push
+    /// short, no push would end while thousands do.
+    pub fn regroup(&mut self) {
+        self.groups = true;
+    }
+
+    /// Take load off the fullest links, when there is no other work.
+    pub fn rebalance(&mut self) {
+        self.rebalance = true;
+    }
+
+    /// Write the Sets of adaptive routing that waited for forwarding tables, when there is no other
+    /// work.
+    pub fn route_adaptively(&mut self) {
+        self.route_adaptively = true;
+    }
+
+    /// A plan with the latest groups is being made.
+    pub fn regrouped(&mut self) {
+        self.groups = false;
+    }
+
+    /// `ticket` is done when the work that waits now is.
+    pub fn promise(&mut self, ticket: Ticket) {
+        self.tickets.push(ticket);
+    }
+
+    /// The work of `ticket` will not happen.
+    pub fn withdraw(&mut self, ticket: Ticket) {
+        self.tickets.retain(|&waiting| waiting != ticket);
+    }
+
+    /// After a failure: sweep debtors and `nodes` again after a pause.
+    pub fn repair(&mut self, nodes: impl IntoIterator<Item = Guid>, now: Time) {
+        let due = now + self.next_pause();
+        self.repair_at = Some(self.repair_at.map_or(due, |earlier| earlier.min(due)));
+        for node in nodes {
+            // Never later than planned before.
+            let when = self.later.entry(node).or_insert(due);
+            *when = (*when).min(due);
+        }
+    }
+
+    /// Starts no waiting work before the pause of a repair is over.
+    pub fn postpone(&mut self, now: Time) {
+        self.not_before = Some(now + self.next_pause());
+    }
+
+    fn next_pause(&mut self) -> Duration {
+        let pause = doubled(REPAIR_FIRST, self.repairs, REPAIR_LAST);
+        self.repairs = self.repairs.saturating_add(1);
+        pause
+    }
+
+    /// Ends the pause after a failure: its cause is gone.
+    pub fn go_on(&mut self) {
+        self.not_before = None;
+    }
+
+    /// Whether waiting work does not start before a pause is over.
+    pub fn is_postponed(&self) -> bool {
+        self.not_before.is_some()
+    }
+
+    /// Nothing is left to be repaired.
+    pub fn repaired(&mut self) {
+        self.repairs = 0;
+        self.repair_at = None;
+    }
+
+    /// How many repairs in a row were needed so far.
+    pub fn repairs(&self) -> u32 {
+        self.repairs
+    }
+
+    /// Makes the work due that waited for `now`.
+    pub fn wake(&mut self, now: Time) {
+        let due: Vec<Guid> = self
+            .later
+            .iter()
+            .filter(|&(_, &when)| when <= now)
+            .map(|(&guid, _)| guid)
+            .collect();
+        for guid in due {
+            self.later.remove(&guid);
+            self.look_at(guid, format!("{guid} looked at again"));
+        }
+        if self.not_before.is_some_and(|when| when <= now) {
+            self.not_before = None;
+        }
+        if self.repair_at.is_some_and(|when| when <= now) {
+            self.repair_at = None;
+            self.repair = true;
+            self.because("repair");
+        }
+    }
+
+    /// When [`Work::wake`] has something to do next.
+    pub fn next_wake(&self) -> Option<Time> {
+        self.later
+            .values()
+            .copied()
+            .chain(self.repair_at)
+            .chain(self.not_before)
+            .min()
+    }
+
+    /// Whether no work waits, now or later.
+    pub fn is_empty(&self) -> bool {
+        !self.is_due() && self.later.is_empty() && self.repair_at.is_none()
+    }
+
+    /// Whether work waits that may start now.
+    pub fn is_due(&self) -> bool {
+        self.lightly
+            || self.master
+            || self.scouting
+            || self.following
+            || self.groups
+            || self.rebalance
+            || self.route_adaptively
+            || !self.ports.is_empty()
+            || !self.unread.is_empty()
+            || self.is_urgent()
+    }
+
+    /// Whether work waits that should not wait for the end of a push. A port that reports another
+    /// LID or capability can wait; most of these reports are echoes of the push itself.
+    pub fn is_urgent(&self) -> bool {
+        self.plan
+            || self.repair
+            || self.succession
+            || self.everything.is_some()
+            || !self.switches.is_empty()
+    }
+
+    /// Whether to plan anew, even if a sweep that goes first finds no change.
+    pub fn wants_plan(&self) -> bool {
+        self.plan
+    }
+
+    /// A plan of the latest state is being made.
+    pub fn planned(&mut self) {
+        (self.plan, self.rebalance) = (false, false);
+    }
+
+    /// Takes the next work. Other work that it covers no longer waits.
+    pub fn take(&mut self) -> Option<Next> {
+        if self.not_before.is_some() {
+            return None;
+        }
+        self.is_offered = false;
+        if let Some(audit) = self.everything.take() {
+            self.switches.clear();
+            self.ports.clear();
+            self.unread.clear();
+            self.later.clear();
+            (self.lightly, self.master, self.repair, self.rebalance) = (false, false, false, false);
+            (self.succession, self.scouting, self.following) = (false, false, false);
+            return Some(Next::Everything { audit });
+        }
+        if std::mem::take(&mut self.succession) {
+            (self.master, self.rebalance) = (false, false);
+            (self.scouting, self.following) = (false, false);
+            return Some(Next::Succession);
+        }
+        if std::mem::take(&mut self.scouting) {
+            return Some(Next::Scouting);
+        }
+        if std::mem::take(&mut self.following) {
+            return Some(Next::Following);
+        }
+        if self.repair
+            || !self.switches.is_empty()
+            || !self.ports.is_empty()
+            || !self.unread.is_empty()
+        {
+            (self.master, self.rebalance) = (false, false);
+            return Some(Next::Targets {
+                switches: std::mem::take(&mut self.switches),
+                ports: std::mem::take(&mut self.ports),
+                unread: std::mem::take(&mut self.unread),
+                repair: std::mem::take(&mut self.repair),
+            });
+        }
+        if self.wants_plan() {
+            self.planned();
+            return Some(Next::Plan);
+        }
+        if std::mem::take(&mut self.groups) {
+            return Some(Next::Groups);
+        }
+        if std::mem::take(&mut self.route_adaptively) {
+            return Some(Next::RouteAdaptively);
+        }
+        if std::mem::take(&mut self.lightly) {
+            return Some(Next::Lightly);
+        }
+        if std::mem::take(&mut self.rebalance) {
+            return Some(Next::Rebalance);
+        }
+        std::mem::take(&mut self.master).then_some(Next::Master)
+    }
+
+    /// Offers the switches that reported a change to the sweep under way; those that it does not
+    /// take wait for its end. Returns whether it took any.
+    pub fn offer_switches(&mut self, mut takes: impl FnMut(Guid) -> bool) -> bool {
+        if std::mem::replace(&mut self.is_offered, true) {
+            return false;
+        }
+        let waiting = self.switches.len();
+        self.switches.retain(|&switch| !takes(switch));
+        self.switches.len() < waiting
+    }
+
+    /// Takes the ports that reported a change, to join the sweep under way.
+    pub fn take_ports(&mut self) -> BTreeSet<PortKey> {
+        std::mem::take(&mut self.ports)
+    }
+
+    /// The causes of the waiting work, as one phrase.
+    pub fn next_cause(&self) -> String {
+        let mut text = self.causes.join("; ");
+        if self.more_causes > 0 {
+            text.push_str(&format!("; and {} more", self.more_causes));
+        }
+        text
+    }
+
+    /// The time before which no work starts, after a failure.
+    pub fn not_before(&self) -> Option<Time> {
+        self.not_before
+    }
+
+    /// The causes since the last call, as one phrase.
+    pub fn take_cause(&mut self) -> String {
+        let text = self.next_cause();
+        self.causes.clear();
+        self.more_causes = 0;
+        text
+    }
+
+    /// The tickets of the work that is being done.
+    pub fn take_tickets(&mut self) -> Vec<Ticket> {
+        std::mem::take(&mut self.tickets)
+    }
+
+    fn because(&mut self, cause: impl Into<String>) {
+        let cause = cause.into();
+        if self.causes.contains(&cause) {
+            return;
+        }
+        if self.causes.len() < CAUSES_SHOWN {
+            self.causes.push(cause);
+        } else {
+            self.more_causes += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Events: hosts subscribe to notices and get reports of them (IBA 13.4.8.3, 13.4.9, 15.2.5.12).
+//!
+//! [`Events`] is a state machine without I/O. It takes the requests of InformInfo, `Events::set`,
+//! and shows subscriptions to queries in a [`SubscriptionsView`]; takes notices, [`Events::take`];
+//! and returns the reports to send, `Events::poll_report`.
+//!
+//! A report goes to each queue pair that subscribed, once for each notice however many of its
+//! subscriptions match, and one after the other: the next one leaves when the last was answered. A
+//! report without answer is sent again, and after [`limits::ATTEMPTS`] its subscriptions end. A
+//! slow subscriber gets fewer reports, not later ones: see `journal`. While a port is gone nothing
+//! is sent to it, and after [`limits::KEEP`] its subscriptions end.
+
+mod interest;
+mod journal;
+pub mod limits;
+mod news;
+mod presence;
+mod reports;
+mod saved;
+mod subscribe;
+mod subscription;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+
+pub use self::interest::{Interest, Sources};
+use self::journal::NoticeJournal;
+pub use self::news::{Audience, News};
+pub use self::reports::NoticeReport;
+use self::reports::Reports;
+pub use self::saved::SavedSubscription;
+pub(crate) use self::subscribe::SubscriptionRequester;
+pub use self::subscription::{SubscriberId, Subscription, SubscriptionId};
+pub use self::view::SubscriptionsView;
+
+/// Counters of notices and reports.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ReportCounters {
+    /// Notices taken.
+    pub notices: u64,
+    /// Of them, those that a later one about the same subject replaced.
+    pub coalesced: u64,
+    /// Of them, those dropped for lack of room, which slow subscribers may have missed.
+    pub dropped: u64,
+    /// Reports that were sent, the repeated ones not counted.
+    pub reports: u64,
+    /// Reports that were sent again.
+    pub repeated: u64,
+    /// Reports that were answered.
+    pub answered: u64,
+    /// Answers that match no pending report: late, or from another port.
+    pub stray: u64,
+    /// Reports that were never answered, which ended their subscriptions.
+    pub unanswered: u64,
+}
+
+/// All subscriptions, and the reports to their subscribers.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// Shared with views; a change copies it while a view holds it.
+    subscriptions: Arc<BTreeMap<SubscriptionId, Subscription>>,
+    journal: NoticeJournal,
+    reports: Reports,
+    /// Subscribing ports that are gone, and when their subscriptions end.
+    gone: BTreeMap<Guid, Time>,
+    /// Changed since the last [`Events::take_unsaved`].
+    unsaved: bool,
+    counters: ReportCounters,
+}
+
+impl Events {
+    /// Takes a notice.
+    pub fn take(&mut self, news: News, now: Time) {
+        self.counters.notices += 1;
+        if self.reports.is_empty() {
+            // There is no subscriber.
+            return;
+        }
+        if self.journal.take(news, now) {
+            self.reports.wake_all(&self.journal);
+        }
+    }
+
+    /// All subscriptions as they are now.
+    pub fn view(&self) -> SubscriptionsView {
+        SubscriptionsView::of(self.subscriptions.clone())
+    }
+
+    /// How many subscriptions there are.
+    pub fn len(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// Whether there is no subscription.
+    pub fn is_empty(&self) -> bool {
+        self.subscriptions.is_empty()
+    }
+
+    /// Counters of notices and reports.
+    pub fn counters(&self) -> ReportCounters {
+        ReportCounters {
+            coalesced: self.journal.coalesced(),
+            dropped: self.journal.dropped(),
+            ..self.counters
+        }
+    }
+
+    /// Whether there are changes to save.
+    pub fn is_unsaved(&self) -> bool {
+        self.unsaved
+    }
+
+    /// Whether there are changes to save since the last call.
+    pub fn take_unsaved(&mut self) -> bool {
+        std::mem::take(&mut self.unsaved)
+    }
+
+    /// When `Events::handle_deadline` has something to do next, or, where it has come,
+    /// `Events::poll_report`.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let gone = self.gone.values().copied().min();
+        [
+            self.journal.next_deadline(),
+            self.reports.next_deadline(),
+            gone,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Ends the subscriptions of a subscriber.
+    fn end(&mut self, subscriber: SubscriberId) {
+        for number in self.reports.remove(subscriber) {
+            let id = SubscriptionId {
+                port: subscriber.port,
+                number,
+            };
+            Arc::make_mut(&mut self.subscriptions).remove(&id);
+        }
+        self.unsaved = true;
+    }
+
+    /// Ends one subscription.
+    fn end_one(&mut self, id: SubscriptionId) {
+        if let Some(ended) = Arc::make_mut(&mut self.subscriptions).remove(&id) {
+            self.reports.unsubscribe(ended.subscriber(id), id.number);
+            self.unsaved = true;
+        }
+    }
+
+    /// The subscriptions of a port, by their numbers.
+    fn of_port(&self, port: Guid) -> impl Iterator<Item = (SubscriptionId, &Subscription)> {
+        let id = |number| SubscriptionId { port, number };
+        let range = self.subscriptions.range(id(0)..=id(u16::MAX));
+        range.map(|(&id, subscription)| (id, subscription))
+    }
+
+    /// The ports that subscribed.
+    fn ports(&self) -> BTreeSet<Guid> {
+        self.reports.ports().collect()
+    }
+}

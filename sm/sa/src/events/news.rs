@@ -1,0 +1,141 @@
+//! A notice for subscribers, and the ports that may receive it.
+
+use std::sync::Arc;
+
+use rsm_ids::Lid;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::{GidChange, Notice, NoticeType, PKey, ProducerType, Trap};
+use rsm_mad::wire::sa::SaNotice;
+
+use crate::directory::Directory;
+use crate::ends::EndIx;
+use crate::partitions::can_talk;
+
+/// A notice for subscribers.
+#[derive(Clone, Debug)]
+pub struct News {
+    /// As it is reported.
+    pub notice: SaNotice,
+    /// The ports that may receive it.
+    pub audience: Audience,
+}
+
+/// The ports that may receive a notice (o13-17.1.1): those in a partition with its subject.
+#[derive(Clone, Debug)]
+pub enum Audience {
+    /// The notice is about its issuer, which has these P_Keys.
+    Issuer(Arc<[PKey]>),
+    /// The subnet manager issues the notice, about a port with these P_Keys.
+    Port(Arc<[PKey]>),
+    /// It is about a multicast group of this partition.
+    Group(PKey),
+}
+
+impl Audience {
+    /// Whether a port with these P_Keys may receive the notice.
+    pub fn includes(&self, p_keys: &[PKey]) -> bool {
+        match self {
+            Audience::Issuer(theirs) | Audience::Port(theirs) => can_talk(p_keys, theirs),
+            Audience::Group(group) => {
+                let same = |mine: &PKey| mine.is_valid() && mine.base() == group.base();
+                p_keys.iter().any(same)
+            }
+        }
+    }
+}
+
+/// The subject of a notice: of several notices about one subject, a subscriber needs only the last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct NoticeSubject {
+    generic: bool,
+    trap_or_device: u16,
+    issuer: Lid,
+    details: [u8; Notice::DETAILS_LEN],
+}
+
+impl News {
+    /// Trap 64 or 65: the port `ix` of `directory` came or went.
+    pub fn of_port(directory: &Directory, ix: EndIx, in_service: bool) -> News {
+        let trap = if in_service {
+            Trap::GID_IN_SERVICE
+        } else {
+            Trap::GID_OUT_OF_SERVICE
+        };
+        let audience = Audience::Port(directory.p_keys(ix).into());
+        News::of_gid(directory, trap, directory.gid(ix), audience)
+    }
+
+    /// Trap 66 or 67: a multicast group was made or ended.
+    pub fn of_group(directory: &Directory, mgid: Gid, p_key: PKey, exists: bool) -> News {
+        let trap = if exists {
+            Trap::GROUP_CREATED
+        } else {
+            Trap::GROUP_DELETED
+        };
+        News::of_gid(directory, trap, mgid, Audience::Group(p_key))
+    }
+
+    /// The forwarded trap of a port; `None` if no port has the issuer's LID.
+    pub fn of_trap(directory: &Directory, notice: &Notice) -> Option<News> {
+        let issuer = directory.by_lid(notice.issuer_lid())?;
+        let mut forwarded = SaNotice::default();
+        forwarded
+            .set_notice(notice)
+            .set_issuer_gid(directory.gid(issuer));
+        Some(News {
+            notice: forwarded,
+            audience: Audience::Issuer(directory.p_keys(issuer).into()),
+        })
+    }
+
+    /// A notice that the subnet manager itself issues about a GID.
+    fn of_gid(directory: &Directory, trap: Trap, gid: Gid, audience: Audience) -> News {
+        let mut details = GidChange::default();
+        details.set_gid(gid);
+        let notice = Notice::generic(
+            NoticeType::SubnetManagement,
+            ProducerType::CLASS_MANAGER,
+            trap,
+            directory.plan.sm_lid,
+            &details,
+        );
+        let mut reported = SaNotice::default();
+        reported
+            .set_notice(&notice)
+            .set_issuer_gid(Gid::new(directory.prefix(), directory.own_guid));
+        News {
+            notice: reported,
+            audience,
+        }
+    }
+
+    /// The subject of the notice.
+    pub fn subject(&self) -> NoticeSubject {
+        let notice = self.notice.notice();
+        let trap = match notice.trap_number() {
+            trap if !notice.is_generic() => trap,
+            Trap::GID_OUT_OF_SERVICE => Trap::GID_IN_SERVICE,
+            Trap::GROUP_DELETED => Trap::GROUP_CREATED,
+            trap => trap,
+        };
+        NoticeSubject {
+            generic: notice.is_generic(),
+            trap_or_device: trap.0,
+            issuer: notice.issuer_lid(),
+            details: *notice.data_details(),
+        }
+    }
+
+    /// Whether only trusted subscribers may receive it (C15-0.2-1.16): it is about a wrong key, and
+    /// its details help to find the right one.
+    pub fn is_security(&self) -> bool {
+        let notice = self.notice.notice();
+        notice.notice_type() == NoticeType::Security
+            || notice.is_generic() && is_of_keys(notice.trap_number())
+    }
+}
+
+/// Whether a generic trap reports a wrong key.
+pub(super) fn is_of_keys(trap: Trap) -> bool {
+    (Trap::BAD_M_KEY..=Trap::BAD_P_KEY_AT_SWITCH).contains(&trap)
+}

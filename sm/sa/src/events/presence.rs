@@ -1,0 +1,71 @@
+//! Ports that come and go, those of subscribers and others.
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+
+use super::limits::KEEP;
+use super::{Events, News};
+use crate::directory::Directory;
+
+impl Events {
+    /// The subnet has changed. A subscriber whose port is gone gets no reports, and loses its
+    /// subscriptions unless the port is back in time; one that is back gets the reports that it
+    /// missed.
+    pub(crate) fn ports_changed(&mut self, directory: &Directory, now: Time) {
+        for port in self.ports() {
+            if directory.by_guid(port).is_none() {
+                self.gone.entry(port).or_insert(now + KEEP);
+            } else if self.gone.remove(&port).is_some() {
+                self.reports.wake_port(port, &self.journal);
+            }
+        }
+    }
+
+    /// Takes notices of ports that came or went between two directories: traps 64 and 65.
+    pub(crate) fn compare(&mut self, before: &Directory, after: &Directory, now: Time) {
+        let (old, new) = (before.in_service(), after.in_service());
+        if std::ptr::eq(old, new) {
+            return;
+        }
+        let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+        loop {
+            let news = match (old.peek(), new.peek()) {
+                (None, None) => return,
+                (Some(went), came) if came.is_none_or(|came| went < came) => {
+                    let ix = old.next().and_then(|&guid| before.by_guid(guid));
+                    ix.map(|ix| News::of_port(before, ix, false))
+                }
+                (went, Some(came)) if went.is_none_or(|went| came < went) => {
+                    let ix = new.next().and_then(|&guid| after.by_guid(guid));
+                    ix.map(|ix| News::of_port(after, ix, true))
+                }
+                _ => {
+                    old.next();
+                    new.next();
+                    None
+                }
+            };
+            if let Some(news) = news {
+                self.take(news, now);
+            }
+        }
+    }
+
+    /// Does the work due at `now`. Returns the ports that lost their subscriptions because they
+    /// were gone for too long.
+    pub(crate) fn handle_deadline(&mut self, now: Time) -> Vec<Guid> {
+        if self.journal.handle_deadline(now) {
+            self.reports.wake_all(&self.journal);
+        }
+        self.handle_reports(now);
+        let due = self.gone.iter().filter(|&(_, &until)| until <= now);
+        let lost: Vec<Guid> = due.map(|(&port, _)| port).collect();
+        for port in &lost {
+            self.gone.remove(port);
+            for subscriber in self.reports.of_port(*port) {
+                self.end(subscriber);
+            }
+        }
+        lost
+    }
+}

@@ -1,0 +1,399 @@
+//! Reports to subscribers, and their answers (IBA 13.4.9).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::sa::{ComponentMask, SaMad};
+
+use super::journal::NoticeJournal;
+use super::limits::{ATTEMPTS, LONGEST_WAIT, MAX_REPORTS, SHORTEST_WAIT, WORK_PER_POLL};
+use super::news::News;
+use super::subscription::Verdict;
+use super::{Events, SubscriberId, Subscription, SubscriptionId};
+use crate::directory::Directory;
+use crate::ends::EndIx;
+
+/// Added to the transport's wait for the answer to a report, so that the transport gives up first.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// A report to be sent.
+#[derive(Clone, Debug)]
+pub struct NoticeReport {
+    /// The datagram.
+    pub mad: MadBytes,
+    /// The subscriber's address.
+    pub remote: RemoteAddress,
+    /// How long the transport waits for its answer.
+    pub patience: Duration,
+}
+
+/// The subscribers, the position of each in the journal, and the reports in flight.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    subscribers: BTreeMap<SubscriberId, Subscriber>,
+    /// Subscribers that may have notices to receive, in turn.
+    ready: VecDeque<SubscriberId>,
+    /// Subscribers whose report is to be sent again.
+    again: VecDeque<SubscriberId>,
+    by_tid: BTreeMap<u32, SubscriberId>,
+    timers: BTreeSet<(Time, SubscriberId)>,
+    last_tid: u32,
+}
+
+/// A queue pair that subscribed.
+#[derive(Debug)]
+struct Subscriber {
+    address: RemoteAddress,
+    patience: Duration,
+    /// Its subscriptions.
+    numbers: BTreeSet<u16>,
+    /// Number of the next notice to examine.
+    next: u64,
+    pending: Option<Pending>,
+    /// It is in `ready`.
+    queued: bool,
+}
+
+/// A report that is not answered yet.
+#[derive(Debug)]
+struct Pending {
+    tid: u32,
+    /// Number of the notice.
+    number: u64,
+    news: Arc<News>,
+    attempts: u32,
+    /// When the wait for its answer ends; `None` while it waits to be sent.
+    until: Option<Time>,
+}
+
+impl Reports {
+    /// Whether there is no subscriber.
+    pub(super) fn is_empty(&self) -> bool {
+        self.subscribers.is_empty()
+    }
+
+    /// The ports that subscribed; one for each of its queue pairs.
+    pub(super) fn ports(&self) -> impl Iterator<Item = Guid> {
+        self.subscribers.keys().map(|id| id.port)
+    }
+
+    /// A queue pair subscribes, and receives notices from now on.
+    pub(super) fn subscribe(
+        &mut self,
+        subscription: &Subscription,
+        id: SubscriptionId,
+        journal: &NoticeJournal,
+    ) {
+        let patience = wait_of(subscription.info.resp_time_value());
+        let subscriber = self
+            .subscribers
+            .entry(subscription.subscriber(id))
+            .or_insert_with(|| Subscriber {
+                address: subscription.address,
+                patience,
+                numbers: BTreeSet::new(),
+                next: journal.end(),
+                pending: None,
+                queued: false,
+            });
+        subscriber.address = subscription.address;
+        subscriber.patience = patience;
+        subscriber.numbers.insert(id.number);
+    }
+
+    /// A subscription has ended.
+    pub(super) fn unsubscribe(&mut self, id: SubscriberId, number: u16) {
+        let Some(subscriber) = self.subscribers.get_mut(&id) else {
+            return;
+        };
+        subscriber.numbers.remove(&number);
+        if subscriber.numbers.is_empty() {
+            self.remove(id);
+        }
+    }
+
+    /// Forgets a subscriber; returns the numbers of its subscriptions.
+    pub(super) fn remove(&mut self, id: SubscriberId) -> BTreeSet<u16> {
+        self.release(id);
+        let removed = self.subscribers.remove(&id);
+        removed.map_or_else(BTreeSet::new, |subscriber| subscriber.numbers)
+    }
+
+    /// Queues all idle subscribers that have notices to examine.
+    pub(super) fn wake_all(&mut self, journal: &NoticeJournal) {
+        self.wake(&all_of(Guid(0), Guid(u64::MAX)), journal);
+    }
+
+    /// The same for the subscribers of one port.
+    pub(super) fn wake_port(&mut self, port: Guid, journal: &NoticeJournal) {
+        self.wake(&all_of(port, port), journal);
+    }
+
+    fn wake(&mut self, subscribers: &RangeInclusive<SubscriberId>, journal: &NoticeJournal) {
+        for (&id, subscriber) in self.subscribers.range_mut(subscribers.clone()) {
+            let idle = !subscriber.queued && subscriber.pending.is_none();
+            if idle && subscriber.next < journal.end() {
+                subscriber.queued = true;
+                self.ready.push_back(id);
+            }
+        }
+    }
+
+    /// The subscribers of a port.
+    pub(super) fn of_port(&self, port: Guid) -> Vec<SubscriberId> {
+        let own = self.subscribers.range(all_of(port, port));
+        own.map(|(&id, _)| id).collect()
+    }
+
+    /// Zero if a report can be sent now.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        let room = self.by_tid.len() < MAX_REPORTS;
+        let now = !self.again.is_empty() || room && !self.ready.is_empty();
+        if now {
+            return Some(Time::ZERO);
+        }
+        self.timers.first().map(|&(due, _)| due)
+    }
+
+    /// Ends the wait for the answer of this subscriber.
+    fn release(&mut self, id: SubscriberId) -> Option<Pending> {
+        let pending = self.subscribers.get_mut(&id)?.pending.take()?;
+        self.by_tid.remove(&pending.tid);
+        if let Some(until) = pending.until {
+            self.timers.remove(&(until, id));
+        }
+        Some(pending)
+    }
+
+    /// Queues a subscriber for its turn.
+    fn queue(&mut self, id: SubscriberId) {
+        if let Some(subscriber) = self.subscribers.get_mut(&id)
+            && !subscriber.queued
+        {
+            subscriber.queued = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Whether a subscriber's report is to be sent again.
+    fn is_due_again(&self, id: SubscriberId) -> bool {
+        let subscriber = self.subscribers.get(&id);
+        let pending = subscriber.and_then(|subscriber| subscriber.pending.as_ref());
+        pending.is_some_and(|pending| pending.until.is_none())
+    }
+
+    /// A transaction ID that is not in use.
+    fn free_tid(&mut self) -> u32 {
+        loop {
+            self.last_tid = self.last_tid.wrapping_add(1);
+            // There are at most MAX_REPORTS in use.
+            if self.last_tid != 0 && !self.by_tid.contains_key(&self.last_tid) {
+                return self.last_tid;
+            }
+        }
+    }
+
+    /// Sends the pending report of a subscriber, once more or for the first time.
+    fn send(
+        &mut self,
+        id: SubscriberId,
+        at: EndIx,
+        directory: &Directory,
+        now: Time,
+    ) -> Option<NoticeReport> {
+        let subscriber = self.subscribers.get_mut(&id)?;
+        let pending = subscriber.pending.as_mut()?;
+        let until = now + subscriber.patience + GRACE;
+        if let Some(before) = pending.until.replace(until) {
+            self.timers.remove(&(before, id));
+        }
+        self.timers.insert((until, id));
+        pending.attempts += 1;
+        let tid = Tid(u64::from(pending.tid));
+        let notice = &pending.news.notice;
+        let mad = SaMad::request(Method::REPORT, tid, ComponentMask::NONE, notice);
+        Some(NoticeReport {
+            mad: *mad.as_bytes(),
+            remote: RemoteAddress {
+                lid: directory.end(at).lid,
+                ..subscriber.address
+            },
+            patience: subscriber.patience,
+        })
+    }
+}
+
+impl Events {
+    /// The next report to send. Call it until there is none; if [`Events::next_deadline`] has come
+    /// even then, more follow after other work had its turn.
+    pub(crate) fn poll_report(&mut self, directory: &Directory, now: Time) -> Option<NoticeReport> {
+        while let Some(id) = self.reports.again.pop_front() {
+            if !self.reports.is_due_again(id) {
+                continue;
+            }
+            let at = directory.by_guid(id.port);
+            if let Some(report) = at.and_then(|at| self.reports.send(id, at, directory, now)) {
+                self.counters.repeated += 1;
+                return Some(report);
+            }
+            self.postpone(id);
+        }
+        let mut work = WORK_PER_POLL;
+        while work > 0 && self.reports.by_tid.len() < MAX_REPORTS {
+            let id = self.reports.ready.pop_front()?;
+            work -= 1;
+            let Some(subscriber) = self.reports.subscribers.get_mut(&id) else {
+                continue;
+            };
+            subscriber.queued = false;
+            let Some(at) = directory.by_guid(id.port) else {
+                // Its turn comes when the port is back.
+                continue;
+            };
+            match self.look_for(id, at, directory, &mut work) {
+                Some((number, news)) => {
+                    let tid = self.reports.free_tid();
+                    if let Some(subscriber) = self.reports.subscribers.get_mut(&id) {
+                        subscriber.pending = Some(Pending {
+                            tid,
+                            number,
+                            news,
+                            attempts: 0,
+                            until: None,
+                        });
+                        self.reports.by_tid.insert(tid, id);
+                    }
+                    self.counters.reports += 1;
+                    return self.reports.send(id, at, directory, now);
+                }
+                None if work == 0 => self.reports.queue(id),
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// The next notice that a subscriber asked for and may receive.
+    fn look_for(
+        &mut self,
+        id: SubscriberId,
+        at: EndIx,
+        directory: &Directory,
+        work: &mut usize,
+    ) -> Option<(u64, Arc<News>)> {
+        let p_keys = directory.p_keys(at);
+        let mut barred = Vec::new();
+        let mut found = None;
+        if let Some(subscriber) = self.reports.subscribers.get_mut(&id) {
+            let mut next = subscriber.next.max(self.journal.start());
+            while found.is_none() && *work > 0 && next < self.journal.end() {
+                let news = self.journal.get(next);
+                *work = work.saturating_sub(subscriber.numbers.len());
+                if let Some(news) = news {
+                    let wanted = subscriber.numbers.iter().any(|&number| {
+                        let port = id.port;
+                        let id = SubscriptionId { port, number };
+                        let Some(subscription) = self.subscriptions.get(&id) else {
+                            return false;
+                        };
+                        match subscription.verdict(news, p_keys) {
+                            Verdict::Tell => true,
+                            Verdict::Barred => {
+                                barred.push(id);
+                                false
+                            }
+                            Verdict::Nothing => false,
+                        }
+                    });
+                    found = wanted.then(|| (next, news.clone()));
+                }
+                next += 1;
+            }
+            subscriber.next = next;
+        }
+        for subscription in barred {
+            self.end_one(subscription);
+        }
+        found
+    }
+
+    /// The subscriber at queue pair `qpn` of port `from` answered a report.
+    pub(crate) fn answered(&mut self, tid: Tid, from: Guid, qpn: u32) {
+        let id = SubscriberId { port: from, qpn };
+        if self.reports.by_tid.get(&tid.low()) != Some(&id) {
+            self.counters.stray += 1;
+            return;
+        }
+        self.counters.answered += 1;
+        self.reports.release(id);
+        self.reports.queue(id);
+    }
+
+    /// The transport gave up waiting for the answer to a report.
+    pub(crate) fn unanswered(&mut self, tid: Tid) {
+        if let Some(&id) = self.reports.by_tid.get(&tid.low()) {
+            self.try_again(id);
+        }
+    }
+
+    /// Does the due work for reports.
+    pub(super) fn handle_reports(&mut self, now: Time) {
+        while let Some(&(due, id)) = self.reports.timers.first()
+            && due <= now
+        {
+            self.try_again(id);
+        }
+    }
+
+    /// A report was not answered in time.
+    fn try_again(&mut self, id: SubscriberId) {
+        let subscriber = self.reports.subscribers.get_mut(&id);
+        let Some(pending) = subscriber.and_then(|subscriber| subscriber.pending.as_mut()) else {
+            return;
+        };
+        let Some(until) = pending.until.take() else {
+            // It waits to be sent again.
+            return;
+        };
+        self.reports.timers.remove(&(until, id));
+        if pending.attempts < ATTEMPTS {
+            self.reports.again.push_back(id);
+        } else if self.gone.contains_key(&id.port) {
+            self.postpone(id);
+        } else {
+            self.counters.unanswered += 1;
+            self.end(id);
+        }
+    }
+
+    /// Takes back a report that cannot be sent; the subscriber receives it when its port is back.
+    fn postpone(&mut self, id: SubscriberId) {
+        if let Some(pending) = self.reports.release(id)
+            && let Some(subscriber) = self.reports.subscribers.get_mut(&id)
+        {
+            subscriber.next = pending.number;
+        }
+    }
+}
+
+/// Every subscriber at the ports from `first` to `last`.
+fn all_of(first: Guid, last: Guid) -> RangeInclusive<SubscriberId> {
+    let id = |port, qpn| SubscriberId { port, qpn };
+    id(first, 0)..=id(last, u32::MAX)
+}
+
+/// The wait for an answer of a subscriber that states a response time of 4.096 µs ×
+/// 2^`resp_time_value`.
+fn wait_of(resp_time_value: u8) -> Duration {
+    // The longest is 2^31 × 4.096 µs, which fits.
+    let said = Duration::from_nanos(4096u64 << resp_time_value.min(31));
+    said.clamp(SHORTEST_WAIT, LONGEST_WAIT)
+}

@@ -1,0 +1,148 @@
+//! Subscribing and unsubscribing (IBA 13.4.8.3).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::sa::{InformInfo, SaStatus};
+
+use super::limits::{MAX_PER_PORT, MAX_SUBSCRIPTIONS};
+use super::news::is_of_keys;
+use super::{Events, Interest, Sources, Subscription, SubscriptionId};
+use crate::directory::Directory;
+use crate::ends::EndIx;
+use crate::trust::Trust;
+
+/// The requester.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SubscriptionRequester {
+    /// Its port.
+    pub(crate) port: EndIx,
+    /// Where its request came from.
+    pub(crate) address: RemoteAddress,
+    pub(crate) trust: Trust,
+}
+
+impl Events {
+    /// Answers Set of InformInfo: subscribes or unsubscribes. Repeating a subscription only updates
+    /// where its reports go and how long their answers take.
+    ///
+    /// # Errors
+    /// The status to answer with; nothing has changed then.
+    pub(crate) fn set(
+        &mut self,
+        info: &InformInfo,
+        requester: &SubscriptionRequester,
+        directory: &Directory,
+    ) -> Result<(), Status> {
+        let mut interest = Interest::of(info).ok_or(SaStatus::REQ_INVALID)?;
+        if let Sources::Port(gid) = interest.sources {
+            // Notices carry only one GID of the port.
+            let known = directory.by_gid(gid).map(|ix| directory.gid(ix));
+            interest.sources = Sources::Port(known.unwrap_or(gid));
+        }
+        if info.subscribe() == 1 {
+            self.subscribe(info, interest, requester, directory)
+        } else {
+            self.unsubscribe(info, interest, requester, directory)
+        }
+    }
+
+    fn subscribe(
+        &mut self,
+        info: &InformInfo,
+        interest: Interest,
+        requester: &SubscriptionRequester,
+        directory: &Directory,
+    ) -> Result<(), Status> {
+        // C15-0.2-1.16: an untrusted subscriber gets no notices of wrong keys; a request for these
+        // alone is refused.
+        let of_keys = interest.generic && is_of_keys(info.trap_number());
+        if of_keys && !requester.trust.is_trusted() {
+            return Err(SaStatus::REQ_INVALID);
+        }
+        check_sources(interest.sources, requester, directory)?;
+        let port = directory.end(requester.port).guid;
+        let qpn = requester.address.qpn;
+        let known = self.find(port, qpn, &interest);
+        let number = match known {
+            Some(id) => id.number,
+            None => self.free_number(port)?,
+        };
+        let id = SubscriptionId { port, number };
+        let mut info = *info;
+        info.set_qpn(qpn);
+        let subscription = Subscription {
+            gid: directory.gid(requester.port),
+            address: requester.address,
+            trusted: requester.trust.is_trusted(),
+            info,
+            interest,
+        };
+        let before = Arc::make_mut(&mut self.subscriptions).insert(id, subscription);
+        self.unsaved |= before != Some(subscription);
+        self.reports.subscribe(&subscription, id, &self.journal);
+        Ok(())
+    }
+
+    fn unsubscribe(
+        &mut self,
+        info: &InformInfo,
+        interest: Interest,
+        requester: &SubscriptionRequester,
+        directory: &Directory,
+    ) -> Result<(), Status> {
+        let port = directory.end(requester.port).guid;
+        // The request names the queue pair (o13-2.1.1); 0 means the requester's own.
+        let qpn = match info.qpn() {
+            0 => requester.address.qpn,
+            qpn => qpn,
+        };
+        let known = self.find(port, qpn, &interest);
+        self.end_one(known.ok_or(SaStatus::REQ_INVALID)?);
+        Ok(())
+    }
+
+    fn find(&self, port: Guid, qpn: u32, interest: &Interest) -> Option<SubscriptionId> {
+        let mut own = self.of_port(port);
+        own.find(|(_, other)| other.address.qpn == qpn && other.interest == *interest)
+            .map(|(id, _)| id)
+    }
+
+    /// The lowest number that the port does not use.
+    fn free_number(&self, port: Guid) -> Result<u16, Status> {
+        let used: BTreeSet<u16> = self.of_port(port).map(|(id, _)| id.number).collect();
+        if used.len() >= MAX_PER_PORT || self.subscriptions.len() >= MAX_SUBSCRIPTIONS {
+            return Err(SaStatus::NO_RESOURCES);
+        }
+        let free = (0..=u16::MAX).find(|number| !used.contains(number));
+        free.ok_or(SaStatus::NO_RESOURCES)
+    }
+}
+
+/// Checks that the requester can talk to a port among `sources` (o13-14.1.1). To the requester, a
+/// port that it cannot talk to does not exist.
+fn check_sources(
+    sources: Sources,
+    requester: &SubscriptionRequester,
+    directory: &Directory,
+) -> Result<(), Status> {
+    let visible = |ix| requester.trust.is_trusted() || directory.may_see(requester.port, ix);
+    match sources {
+        Sources::All => Ok(()),
+        Sources::Port(gid) => {
+            let port = directory.by_gid(gid);
+            let seen = port.is_some_and(visible);
+            seen.then_some(()).ok_or(SaStatus::REQ_INVALID_GID)
+        }
+        // This range matches no port.
+        Sources::Lids(Lid::NONE, Lid::NONE) => Ok(()),
+        Sources::Lids(first, last) => {
+            let mut ports = (first.0..=last.0).filter_map(|lid| directory.by_lid(Lid(lid)));
+            let seen = ports.any(visible);
+            seen.then_some(()).ok_or(SaStatus::REQ_INVALID)
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Alias GUIDs of ports (IBA 15.2.5.18).
+//!
+//! An [`AliasRegistry`] is a state machine without I/O: it takes Set and Delete of GUIDInfoRecord,
+//! maps alias GUIDs to ports, and returns those that the core is to write. A port's own GUID, at
+//! index 0 of block 0, never changes. An alias GUID belongs to one port only, and ends when the
+//! port is gone for too long.
+
+mod change;
+pub mod limits;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+
+pub(crate) use self::change::AliasRequester;
+use rsm_model::alias_guids::AliasGuids;
+
+use super::directory::Directory;
+
+/// How long a port that is gone keeps its alias GUIDs: as long as its memberships.
+const KEEP: Duration = Duration::from_secs(10);
+
+/// The alias GUIDs of all ports at one moment.
+#[derive(Clone, Default, Debug)]
+pub struct AliasIndex {
+    aliases: Arc<AliasGuids>,
+    /// By alias: the GUID of its port.
+    owners: Arc<BTreeMap<Guid, Guid>>,
+}
+
+impl AliasIndex {
+    /// The GUID of the port that has this alias.
+    pub fn owner(&self, alias: Guid) -> Option<Guid> {
+        self.owners.get(&alias).copied()
+    }
+
+    /// The alias GUIDs of each port.
+    pub fn aliases(&self) -> &Arc<AliasGuids> {
+        &self.aliases
+    }
+
+    /// Whether there is no alias GUID.
+    pub fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+}
+
+/// All alias GUIDs.
+#[derive(Debug, Default)]
+pub struct AliasRegistry {
+    /// Shared with readers; a change copies it while one holds it.
+    names: AliasIndex,
+    /// Ports with alias GUIDs that are gone, and when they lose them.
+    gone: BTreeMap<Guid, Time>,
+    /// Counts generated alias GUIDs.
+    assigned: u32,
+    /// The core does not have the latest alias GUIDs.
+    is_pending: bool,
+    /// Changed since the last [`AliasRegistry::take_unsaved`].
+    unsaved: bool,
+}
+
+impl AliasRegistry {
+    /// All alias GUIDs as they are now.
+    pub fn names(&self) -> &AliasIndex {
+        &self.names
+    }
+
+    /// All alias GUIDs, if they have changed since the last call.
+    pub fn take_pending(&mut self) -> Option<Arc<AliasGuids>> {
+        std::mem::take(&mut self.is_pending).then(|| self.names.aliases.clone())
+    }
+
+    /// Whether the core does not have the latest alias GUIDs.
+    pub fn has_pending(&self) -> bool {
+        self.is_pending
+    }
+
+    /// Whether there are changes to save.
+    pub fn is_unsaved(&self) -> bool {
+        self.unsaved
+    }
+
+    /// Whether there are changes to save since the last call.
+    pub fn take_unsaved(&mut self) -> bool {
+        std::mem::take(&mut self.unsaved)
+    }
+
+    /// The subnet has changed: ports that are gone lose their alias GUIDs unless they are back in
+    /// time.
+    pub fn ports_changed(&mut self, directory: &Directory, now: Time) {
+        for &port in self.names.aliases.by_port.keys() {
+            if directory.by_guid(port).is_some() {
+                self.gone.remove(&port);
+            } else {
+                self.gone.entry(port).or_insert(now + KEEP);
+            }
+        }
+    }
+
+    /// Removes the alias GUIDs of ports gone for too long. Returns whether there were any.
+    pub fn handle_deadline(&mut self, now: Time) -> bool {
+        let is_over = |&(_, &until): &(&Guid, &Time)| until <= now;
+        let lost: Vec<Guid> = self
+            .gone
+            .iter()
+            .filter(is_over)
+            .map(|(&port, _)| port)
+            .collect();
+        for port in &lost {
+            self.gone.remove(port);
+            let names = self.names.aliases.by_port.get(port).cloned();
+            for index in names.unwrap_or_default().into_keys() {
+                self.remove(*port, index);
+            }
+        }
+        !lost.is_empty()
+    }
+
+    /// When [`AliasRegistry::handle_deadline`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.gone.values().copied().min()
+    }
+
+    /// Takes back saved alias GUIDs, at the start. Every port counts as gone until
+    /// [`AliasRegistry::ports_changed`] finds it, and has all of `until` for that. GUIDs that
+    /// contradict others or the limits are left out; returns how many.
+    pub fn restore(&mut self, saved: &AliasGuids, until: Time) -> usize {
+        let mut left_out = 0;
+        for (&port, names) in &saved.by_port {
+            for (&index, &alias) in names {
+                let is_sound = index != 0
+                    && !alias.is_zero()
+                    && alias != port
+                    && !saved.by_port.contains_key(&alias)
+                    && self.names.owner(alias).is_none()
+                    && self.names.owners.len() < limits::MAX_ALIASES;
+                if is_sound {
+                    self.insert(port, index, alias);
+                    self.gone.insert(port, until);
+                } else {
+                    left_out += 1;
+                }
+            }
+        }
+        left_out
+    }
+
+    fn insert(&mut self, port: Guid, index: u8, alias: Guid) {
+        self.remove(port, index);
+        let aliases = Arc::make_mut(&mut self.names.aliases);
+        aliases
+            .by_port
+            .entry(port)
+            .or_default()
+            .insert(index, alias);
+        Arc::make_mut(&mut self.names.owners).insert(alias, port);
+        self.changed();
+    }
+
+    fn remove(&mut self, port: Guid, index: u8) {
+        let aliases = Arc::make_mut(&mut self.names.aliases);
+        let Some(names) = aliases.by_port.get_mut(&port) else {
+            return;
+        };
+        let Some(alias) = names.remove(&index) else {
+            return;
+        };
+        if names.is_empty() {
+            aliases.by_port.remove(&port);
+            self.gone.remove(&port);
+        }
+        Arc::make_mut(&mut self.names.owners).remove(&alias);
+        self.changed();
+    }
+
+    fn changed(&mut self) {
+        self.is_pending = true;
+        self.unsaved = true;
+    }
+}

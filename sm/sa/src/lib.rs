@@ -1,0 +1,333 @@
+//! The SA: answers to the requests of hosts (IBA 15).
+//!
+//! A state machine without I/O: [`Sa::handle`] takes a message and returns the answer to it, from
+//! the snapshot last given to [`Sa::replace`]. It never waits for a sweep or for planning, and
+//! neither waits for it. A table is produced while it is sent, record by record, however long it
+//! is.
+
+mod answer;
+mod changed;
+mod directory;
+mod due;
+mod ends;
+pub mod events;
+pub mod guids;
+mod latencies;
+pub mod mcast;
+mod membership;
+mod memory;
+mod minima;
+mod partitions;
+mod path;
+mod path_qos;
+mod query;
+mod refused_joins;
+mod requests;
+mod reregister;
+mod sa_snapshot;
+mod searches;
+pub mod services;
+mod statistics;
+mod template;
+mod trust;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use answer::{Pulled, SaAnswer, TooLong, WORK_PER_PULL};
+pub use directory::Directory;
+pub use ends::{EndIx, EndPort};
+pub use latencies::{Latencies, LatencyCounts};
+pub use memory::{SavedSaState, Touched, Unsaved};
+pub use partitions::{can_talk, planned_keys};
+pub use path::NoPath;
+pub use path::between::{PathEnd, PathQuery, TracedPath};
+pub use path_qos::SlReason;
+use rsm_mad::Time;
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::attr::Notice;
+pub use sa_snapshot::SaSnapshot;
+pub use searches::{Searches, Taken};
+pub use statistics::{SaCounters, Statistics};
+pub use trust::Trust;
+
+use rsm_model::alias_guids::AliasGuids;
+use rsm_model::findings::Finding;
+use rsm_state::Snapshot;
+
+use self::events::{Events, News, NoticeReport, SubscriptionsView};
+use self::guids::AliasRegistry;
+use self::mcast::{
+    GroupRegistry, GroupRegistryConfig, GroupRules, GroupsView, SavedGroup, Unexamined,
+};
+use self::refused_joins::RefusedJoins;
+use self::reregister::LostRegistrations;
+use self::services::{ServiceRegistry, ServicesView};
+
+/// How long saved members count before a sweep has seen their ports: longer than a large subnet
+/// takes to be swept and brought up.
+const RESTORED_FOR: Duration = Duration::from_secs(300);
+
+/// A message that arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct SaRequest<'a> {
+    /// Header and data, as many as came.
+    pub bytes: &'a [u8],
+    /// The sender's address.
+    pub requester: RemoteAddress,
+}
+
+/// Configuration of the SA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SaConfig {
+    /// The SM_Key that trusted requesters show, the SA's own; 0: no requester is trusted.
+    pub sm_key: u64,
+    /// Whether records of virtual ports are part of tables that name no port.
+    pub lists_vports: bool,
+    /// Which multicast groups and joins it takes.
+    pub groups: GroupRules,
+}
+
+/// The state that hosts have registered with the SA, at one moment. Holding it costs a copy of each
+/// part that changes meanwhile.
+#[derive(Clone, Debug, Default)]
+pub struct Holdings {
+    /// Multicast groups and their members.
+    pub groups: GroupsView,
+    /// Services that ports offer.
+    pub services: ServicesView,
+    /// Subscriptions to notices.
+    pub subscriptions: SubscriptionsView,
+    /// Alias GUIDs of ports.
+    pub names: Arc<AliasGuids>,
+}
+
+/// The SA.
+#[derive(Debug)]
+pub struct Sa {
+    config: SaConfig,
+    sa_snapshot: SaSnapshot,
+    multicast: GroupRegistry,
+    services: ServiceRegistry,
+    guids: AliasRegistry,
+    /// Whether the ports of `sa_snapshot` are yet to be compared with those of `seen`.
+    is_unseen: bool,
+    /// Members that may be gone, or in other partitions.
+    unexamined: Unexamined,
+    events: Events,
+    reregister: LostRegistrations,
+    refused_joins: RefusedJoins,
+    /// The last directory whose ports were compared with those of the one before it.
+    seen: Option<Arc<Directory>>,
+    /// When the last group set went to the core, and how many memberships it had to look at.
+    told: Option<(Time, u32)>,
+    /// When [`Sa::poll_save`] last returned something.
+    saved: Option<Time>,
+    /// Changes by requests since the last [`Sa::take_touched`].
+    touched: Vec<Touched>,
+    statistics: Arc<Statistics>,
+}
+
+impl Sa {
+    /// An SA that knows nothing yet, and is silent until it does.
+    pub fn new(config: SaConfig) -> Sa {
+        Sa {
+            config,
+            sa_snapshot: SaSnapshot::default(),
+            multicast: GroupRegistry::new(GroupRegistryConfig {
+                rules: config.groups,
+                ..GroupRegistryConfig::default()
+            }),
+            services: ServiceRegistry::default(),
+            guids: AliasRegistry::default(),
+            is_unseen: false,
+            unexamined: Unexamined::default(),
+            events: Events::default(),
+            reregister: LostRegistrations::default(),
+            refused_joins: RefusedJoins::default(),
+            seen: None,
+            told: None,
+            saved: None,
+            touched: Vec::new(),
+            statistics: Arc::default(),
+        }
+    }
+
+    /// Whether requests are answered: this SM is master and has a plan.
+    pub fn is_serving(&self) -> bool {
+        self.sa_snapshot.in_force().is_some()
+    }
+
+    /// Answers from `snapshot` from now on. An answer in progress keeps the snapshot that it began
+    /// with.
+    pub fn replace(&mut self, snapshot: &Snapshot) {
+        self.answer_from(SaSnapshot::of(snapshot, Some(&self.sa_snapshot)));
+    }
+
+    /// As [`Sa::replace`], with a snapshot prepared elsewhere.
+    pub fn answer_from(&mut self, sa_snapshot: SaSnapshot) {
+        // While members join by the thousand, each join changes the plan, but neither ports nor
+        // partitions.
+        let same = sa_snapshot.has_ports_of(&self.sa_snapshot);
+        self.sa_snapshot = sa_snapshot;
+        self.name_ports();
+        if !self.is_serving() {
+            // Another manager refuses joins now, or none does.
+            self.refused_joins.clear();
+        }
+        if same {
+            return;
+        }
+        if std::mem::replace(&mut self.is_unseen, true) {
+            // Members that joined by the snapshot between would be missed by a comparison.
+            self.unexamined.add_all();
+        }
+        if !self.sa_snapshot.is_master {
+            // The other master has reported the changes meanwhile.
+            self.seen = None;
+        }
+        if let Some(directory) = self.sa_snapshot.directory.as_ref() {
+            let registry = &mut self.multicast;
+            registry.configure(GroupRegistryConfig {
+                packet_life_time: directory.plan.policy.ports.links.packet_life_time,
+                subnet_prefix: directory.prefix(),
+                rules: self.config.groups,
+                ..GroupRegistryConfig::default()
+            });
+            registry.set_capacity(directory.multicast_capacity());
+            // Groups beyond the limits are not made; the first ones always have room.
+            registry.set_well_known(&directory.well_known_groups());
+        }
+    }
+
+    /// Gives the directory the alias GUIDs of ports.
+    fn name_ports(&mut self) {
+        if let Some(directory) = &mut self.sa_snapshot.directory {
+            *directory = Arc::new(directory.with_names(self.guids.names()));
+        }
+    }
+
+    /// Takes a notice that a port has sent to the subnet manager; subscribers get reports of it.
+    pub fn notice(&mut self, notice: &Notice, now: Time) {
+        let Some(directory) = self.sa_snapshot.in_force() else {
+            return;
+        };
+        match News::of_trap(directory, notice) {
+            Some(news) => self.events.take(news, now),
+            None => self.statistics.unknown_issuer(),
+        }
+    }
+
+    /// The next report to send to a subscriber. Call it until there is none; if
+    /// [`Sa::next_deadline`] has come even then, more follow after other work had its turn.
+    pub fn poll_report(&mut self, now: Time) -> Option<NoticeReport> {
+        let directory = self.sa_snapshot.in_force()?;
+        self.events.poll_report(directory, now)
+    }
+
+    /// The transport gave up waiting for the answer to the report with this transaction ID.
+    pub fn unanswered(&mut self, tid: Tid) {
+        self.events.unanswered(tid);
+    }
+
+    /// The findings about joins that were refused, if they may differ from those of the last call.
+    pub fn poll_findings(&mut self, now: Time) -> Option<Vec<Finding>> {
+        let directory = self.sa_snapshot.in_force().cloned();
+        self.refused_joins.poll(directory.as_deref(), now)
+    }
+
+    /// Subscriptions to notices.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Takes back saved state, at the start. Returns how many records were left out.
+    pub fn restore(&mut self, remembered: SavedSaState, now: Time) -> usize {
+        let SavedSaState {
+            groups,
+            services,
+            guids,
+            subscriptions,
+        } = remembered;
+        if groups.is_empty() {
+            // The broadcast group of IP over InfiniBand always exists: no group means that nothing
+            // was saved.
+            self.multicast.remember_nothing();
+        }
+        // Where the SA has no key any more, no subscriber has shown it.
+        let trusts = self.config.sm_key != 0;
+        let subscriptions = subscriptions.into_iter().map(|mut saved| {
+            saved.trusted &= trusts;
+            saved
+        });
+        // Each of them counts as gone until it is examined.
+        self.unexamined.add_all();
+        let until = now + RESTORED_FOR;
+        let left_out = [
+            self.multicast.restore(groups, until),
+            self.services.restore(services, now),
+            self.guids.restore(&guids, until),
+            self.events.restore(subscriptions, until),
+        ];
+        left_out.into_iter().sum()
+    }
+
+    /// As [`Sa::restore`], in place of everything that is registered: another manager was master
+    /// meanwhile.
+    pub fn restore_anew(&mut self, remembered: SavedSaState, now: Time) -> usize {
+        let statistics = Arc::clone(&self.statistics);
+        let mut anew = Sa::new(self.config).counting_in(statistics);
+        let left_out = anew.restore(remembered, now);
+        anew.refused_joins = std::mem::take(&mut self.refused_joins);
+        anew.refused_joins.clear();
+        anew.answer_from(self.sa_snapshot.clone());
+        *self = anew;
+        left_out
+    }
+
+    /// The changes by the requests answered since the last call. Call it after each [`Sa::handle`].
+    pub fn take_touched(&mut self) -> Vec<Touched> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// The state that hosts have registered, as it is now.
+    pub fn holdings(&self) -> Holdings {
+        Holdings {
+            groups: self.multicast.view(),
+            services: self.services.view(),
+            subscriptions: self.events.view(),
+            names: self.guids.names().aliases().clone(),
+        }
+    }
+
+    /// Groups and their members.
+    pub fn multicast(&self) -> &GroupRegistry {
+        &self.multicast
+    }
+
+    /// Services that ports offer.
+    pub fn services(&self) -> &ServiceRegistry {
+        &self.services
+    }
+
+    /// Alias GUIDs of ports.
+    pub fn guids(&self) -> &AliasRegistry {
+        &self.guids
+    }
+
+    /// Counts in `statistics` from now on, which other threads may count in and read.
+    #[must_use]
+    pub fn counting_in(mut self, statistics: Arc<Statistics>) -> Sa {
+        self.statistics = statistics;
+        self
+    }
+
+    /// The counters of requests and answers so far.
+    pub fn counters(&self) -> SaCounters {
+        self.statistics.counters()
+    }
+}

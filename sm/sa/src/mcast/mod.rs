@@ -1,0 +1,432 @@
+//! Multicast groups and their members (IBA 15.2.5.17).
+//!
+//! A [`GroupRegistry`] is a state machine without I/O. It takes the requests of MCMemberRecord,
+//! [`GroupRegistry::join`] and [`GroupRegistry::leave`], and shows itself to queries in a
+//! [`GroupsView`]; takes changes of ports; and returns the ports to reach by each multicast LID
+//! ([`GroupRegistry::group_set`]), for the core to plan trees for.
+//!
+//! It looks ports up in [`Ports`] at every request, so that it holds nothing that a sweep could
+//! make untrue. A port that is gone keeps its memberships for a while: a link that flaps loses no
+//! group.
+
+mod group;
+mod join;
+mod leave;
+pub mod limits;
+mod mgid;
+mod mlid;
+mod presence;
+mod realize;
+mod refusal;
+mod saved;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::{Mtu, PKey};
+use rsm_mad::wire::sa::Rate;
+
+pub use self::group::{MulticastGroup, MulticastMember, Parameters};
+use self::mlid::Mlids;
+use self::presence::Gone;
+pub(crate) use self::presence::Unexamined;
+pub(crate) use self::realize::is_meaningful;
+pub use self::refusal::{JoinRefusal, described, is_broadcast};
+pub use self::saved::{SavedGroup, SavedMember};
+pub use self::view::{Cursor, GroupsView, McMemberAccess};
+use rsm_plan::groups::{GroupMembers, GroupSet};
+
+use super::partitions::can_talk;
+
+/// The properties of a port that the registry needs.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberPort<'a> {
+    /// The GID in the request, with the prefix of the subnet.
+    pub gid: Gid,
+    /// The GUID of the port itself, where `gid` is an alias.
+    pub guid: Guid,
+    /// Its partitions.
+    pub p_keys: &'a [PKey],
+    /// The largest payload that its link carries.
+    pub mtu: Mtu,
+    /// The rate of its link.
+    pub rate: Rate,
+}
+
+impl MemberPort<'_> {
+    /// Whether it is in the partition of `p_key`, as a full or limited member.
+    pub fn is_in(&self, p_key: PKey) -> bool {
+        let keys = self.p_keys.iter();
+        p_key.is_valid() && keys.into_iter().any(|key| key.base() == p_key.base())
+    }
+
+    /// Whether the two can talk: both are in a partition, at least one as a full member (IBA
+    /// 10.9.1.1).
+    pub fn can_talk_to(&self, other: &MemberPort<'_>) -> bool {
+        can_talk(self.p_keys, other.p_keys)
+    }
+}
+
+/// The ports of the subnet.
+pub trait Ports {
+    /// The port with this GID, which may be an alias, with the prefix of the subnet or the
+    /// link-local one.
+    fn by_gid(&self, gid: Gid) -> Option<MemberPort<'_>>;
+
+    /// The port with this GUID, no alias.
+    fn by_guid(&self, guid: Guid) -> Option<MemberPort<'_>>;
+}
+
+/// The requester.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupRequester<'a> {
+    /// The port that it asks from.
+    pub port: MemberPort<'a>,
+    /// It showed the SM_Key.
+    pub trusted: bool,
+}
+
+/// Configuration of the registry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupRegistryConfig {
+    /// How long a port that is gone keeps its memberships.
+    pub keep: Duration,
+    /// PacketLifeTime of a group whose request does not name one: 4.096 µs × 2^n.
+    pub packet_life_time: u8,
+    /// The prefix of the subnet, for multicast GIDs that are assigned.
+    pub subnet_prefix: u64,
+    /// The operator's rules.
+    pub rules: GroupRules,
+}
+
+/// The operator's rules for multicast groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupRules {
+    /// Whether a join must agree with the parameters of its group (IBA 15.2.5.17.2). Its P_Key must
+    /// in any case, and the port must be able to carry the group's packets.
+    pub validate_joins: bool,
+    /// Whether a new group of IP over InfiniBand must agree with the broadcast group of its
+    /// partition (RFC 4391, 5).
+    pub validate_ipoib: bool,
+    /// Whether the solicited-node groups of IPv6 in a partition share one multicast LID.
+    pub consolidate_ipv6_snm: bool,
+}
+
+impl Default for GroupRules {
+    fn default() -> GroupRules {
+        GroupRules {
+            validate_joins: true,
+            validate_ipoib: true,
+            consolidate_ipv6_snm: false,
+        }
+    }
+}
+
+impl Default for GroupRegistryConfig {
+    fn default() -> GroupRegistryConfig {
+        GroupRegistryConfig {
+            // Longer than a cable takes to retrain, shorter than a host takes to boot.
+            keep: Duration::from_secs(10),
+            packet_life_time: 18,
+            subnet_prefix: 0xFE80_0000_0000_0000,
+            rules: GroupRules::default(),
+        }
+    }
+}
+
+/// A group came into being or ended (traps 66 and 67, IBA 14.2.5.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupEvent {
+    /// Trap 66: the group with this MGID, of this partition.
+    Created(Gid, PKey),
+    /// Trap 67.
+    Deleted(Gid, PKey),
+}
+
+/// All groups with their members.
+#[derive(Debug)]
+pub struct GroupRegistry {
+    config: GroupRegistryConfig,
+    /// Shared with views; a change copies it while a view holds it.
+    groups: Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
+    /// The versions of `groups` that views may still hold.
+    lent: Vec<Weak<BTreeMap<Gid, Arc<MulticastGroup>>>>,
+    mlids: Mlids,
+    /// By port GUID: the groups that it takes part in, and by which of its GUIDs.
+    by_port: BTreeMap<Guid, BTreeMap<Gid, BTreeSet<Guid>>>,
+    /// Memberships in all groups.
+    members: usize,
+    /// Ports with memberships that are gone, and when they lose them.
+    gone: Gone,
+    /// Counts multicast GIDs that were assigned.
+    assigned: u32,
+    /// Members from before the start are not known.
+    partial: bool,
+    /// The last set returned.
+    group_set: Arc<GroupSet>,
+    /// Multicast LIDs whose members have changed since.
+    stale: BTreeSet<Lid>,
+    /// Groups came or went since.
+    has_stale_levels: bool,
+    /// Changed since the last [`GroupRegistry::take_unsaved`].
+    unsaved: bool,
+    events: VecDeque<GroupEvent>,
+    events_lost: u64,
+}
+
+impl GroupRegistry {
+    /// No group.
+    pub fn new(config: GroupRegistryConfig) -> GroupRegistry {
+        GroupRegistry {
+            config,
+            groups: Arc::default(),
+            lent: Vec::new(),
+            mlids: Mlids::default(),
+            by_port: BTreeMap::new(),
+            members: 0,
+            gone: Gone::default(),
+            assigned: 0,
+            partial: false,
+            group_set: Arc::default(),
+            stale: BTreeSet::new(),
+            has_stale_levels: false,
+            unsaved: false,
+            events: VecDeque::new(),
+            events_lost: 0,
+        }
+    }
+
+    /// Uses another configuration from now on.
+    pub fn configure(&mut self, config: GroupRegistryConfig) {
+        self.config = config;
+    }
+
+    /// How many multicast LIDs from 0xC000 on the switches have table entries for: the smallest
+    /// MulticastFDBCap of those that can multicast at all. Groups that have a multicast LID beyond
+    /// that keep it.
+    pub fn set_capacity(&mut self, mlids: u16) {
+        self.mlids.set_capacity(mlids);
+    }
+
+    /// Makes the groups that exist even without members: those of `wanted`, by MGID. An existing
+    /// group becomes one of them with the parameters that it has; a group no longer wanted ends
+    /// with its last full member. A group without members takes the MTU and the rate of `wanted`,
+    /// and so does one that was wanted before, if its members can carry these as well: slower hosts
+    /// can join it then.
+    ///
+    /// If there is no room for all, the first ones are made. Returns how many were not.
+    pub fn set_well_known(&mut self, wanted: &[Parameters]) -> usize {
+        let names: BTreeSet<Gid> = wanted.iter().map(|group| group.mgid).collect();
+        let former = self.groups.values().filter(|group| group.well_known);
+        let former: Vec<Gid> = former.map(|group| group.parameters.mgid).collect();
+        for &mgid in &former {
+            if let Some(group) = group_mut(&mut self.groups, mgid) {
+                group.well_known = names.contains(&mgid);
+            }
+        }
+        let mut unmade = 0;
+        for parameters in wanted {
+            let exists = self.groups.contains_key(&parameters.mgid);
+            if !exists && self.create(*parameters, None).is_err() {
+                unmade += 1;
+            }
+            if let Some(group) = group_mut(&mut self.groups, parameters.mgid) {
+                group.well_known = true;
+                let was_one = former.contains(&parameters.mgid);
+                self.unsaved |= group.take_limits(parameters, was_one);
+            }
+        }
+        let all: Vec<Gid> = self.groups.keys().copied().collect();
+        for mgid in all {
+            self.end_if_over(mgid);
+        }
+        unmade
+    }
+
+    /// Members from before the start are not known: ports stay members, as far as the tables of
+    /// switches show them, until they have had the time to join anew.
+    pub fn remember_nothing(&mut self) {
+        self.partial = true;
+    }
+
+    /// The group with this MGID.
+    pub fn group(&self, mgid: Gid) -> Option<&MulticastGroup> {
+        self.groups.get(&mgid).map(Arc::as_ref)
+    }
+
+    /// All groups, by MGID.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &MulticastGroup> {
+        self.groups.values().map(Arc::as_ref)
+    }
+
+    /// All groups as they are now.
+    pub fn view(&self) -> GroupsView {
+        GroupsView::of(self.groups.clone())
+    }
+
+    /// Whether a port takes part in any group by the GID with this GUID.
+    pub(crate) fn takes_part_as(&self, port: Guid, name: Guid) -> bool {
+        let mut groups = self.by_port.get(&port).into_iter().flatten();
+        groups.any(|(_, names)| names.contains(&name))
+    }
+
+    /// As [`GroupRegistry::view`], to be held for a while. `None` while too many versions are held
+    /// already; see [`limits::MAX_VERSIONS`].
+    pub fn lasting_view(&mut self) -> Option<GroupsView> {
+        let now = Arc::downgrade(&self.groups);
+        self.lent.retain(|version| version.strong_count() > 0);
+        if !self.lent.iter().any(|version| version.ptr_eq(&now)) {
+            if self.lent.len() >= limits::MAX_VERSIONS {
+                return None;
+            }
+            self.lent.push(now);
+        }
+        Some(self.view())
+    }
+
+    /// Memberships in all groups.
+    pub fn members(&self) -> usize {
+        self.members
+    }
+
+    /// Whether members have changed since the last [`GroupRegistry::group_set`].
+    pub fn is_stale(&self) -> bool {
+        !self.stale.is_empty()
+    }
+
+    /// How many memberships the next [`GroupRegistry::group_set`] would look at.
+    pub fn stale_members(&self) -> u32 {
+        let groups = self.stale.iter().flat_map(|&mlid| self.mlids.groups(mlid));
+        let members = groups.filter_map(|mgid| Some(self.groups.get(mgid)?.members.len()));
+        u32::try_from(members.sum::<usize>()).unwrap_or(u32::MAX)
+    }
+
+    /// The ports to reach by each multicast LID. Unchanged LIDs are shared with the set before;
+    /// changed ones are built anew, so that one call after several requests saves work.
+    pub fn group_set(&mut self) -> Arc<GroupSet> {
+        if self.stale.is_empty() && !self.has_stale_levels {
+            return self.group_set.clone();
+        }
+        let mut set = GroupSet::clone(&self.group_set);
+        set.partial = self.partial;
+        if std::mem::take(&mut self.has_stale_levels) {
+            set.levels = Arc::new(self.levels());
+        }
+        for mlid in std::mem::take(&mut self.stale) {
+            let mut members = GroupMembers::default();
+            for member in self
+                .mlids
+                .groups(mlid)
+                .filter_map(|mgid| self.groups.get(mgid))
+                .flat_map(|group| group.members.values())
+            {
+                *members.ports.entry(member.port).or_default() |= member.receives();
+            }
+            if members.ports.is_empty() {
+                set.by_mlid.remove(&mlid);
+            } else {
+                set.by_mlid.insert(mlid, Arc::new(members));
+            }
+        }
+        self.group_set = Arc::new(set);
+        self.group_set.clone()
+    }
+
+    /// By multicast LID: a bit for each service level of its groups.
+    fn levels(&self) -> BTreeMap<Lid, u16> {
+        let mut levels = BTreeMap::new();
+        for group in self.groups.values() {
+            // A service level has four bits.
+            *levels.entry(group.mlid).or_default() |= 1 << (group.parameters.sl & 15);
+        }
+        levels
+    }
+
+    /// The oldest event of groups that was not polled yet.
+    pub fn poll_event(&mut self) -> Option<GroupEvent> {
+        self.events.pop_front()
+    }
+
+    /// Events lost because they were not polled in time.
+    pub fn events_lost(&self) -> u64 {
+        self.events_lost
+    }
+
+    fn tell(&mut self, event: GroupEvent) {
+        if self.events.len() == limits::MAX_EVENTS {
+            self.events.pop_front();
+            self.events_lost += 1;
+        }
+        self.events.push_back(event);
+    }
+
+    /// Removes a member from a group, and ends the group if nothing keeps it alive.
+    fn remove_member(&mut self, mgid: Gid, alias: Guid) {
+        let Some(group) = group_mut(&mut self.groups, mgid) else {
+            return;
+        };
+        let Some(member) = group.members.remove(&alias) else {
+            return;
+        };
+        self.stale.insert(group.mlid);
+        self.members -= 1;
+        self.unsaved = true;
+        self.forget_membership(member.port, mgid, alias);
+        self.end_if_over(mgid);
+    }
+
+    /// Ends a group that no full member keeps alive, and with it its other memberships (IBA
+    /// 15.2.5.17.4).
+    fn end_if_over(&mut self, mgid: Gid) {
+        let is_over = |group: &Arc<MulticastGroup>| !group.well_known && !group.is_kept_alive();
+        if !self.groups.get(&mgid).is_some_and(is_over) {
+            return;
+        }
+        if let Some(group) = Arc::make_mut(&mut self.groups).remove(&mgid) {
+            self.has_stale_levels = true;
+            self.members -= group.members.len();
+            for (&alias, member) in &group.members {
+                self.forget_membership(member.port, mgid, alias);
+            }
+            self.stale.insert(group.mlid);
+            self.mlids.release(group.mlid, mgid);
+            self.unsaved = true;
+            self.tell(GroupEvent::Deleted(mgid, group.parameters.p_key));
+        }
+    }
+
+    fn note_membership(&mut self, port: Guid, mgid: Gid, alias: Guid) {
+        let groups = self.by_port.entry(port).or_default();
+        groups.entry(mgid).or_default().insert(alias);
+    }
+
+    fn forget_membership(&mut self, port: Guid, mgid: Gid, alias: Guid) {
+        let Some(groups) = self.by_port.get_mut(&port) else {
+            return;
+        };
+        if let Some(aliases) = groups.get_mut(&mgid) {
+            aliases.remove(&alias);
+            if aliases.is_empty() {
+                groups.remove(&mgid);
+            }
+        }
+        if groups.is_empty() {
+            self.by_port.remove(&port);
+            self.gone.remove(port);
+        }
+    }
+}
+
+/// A group, to be changed.
+fn group_mut(
+    groups: &mut Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
+    mgid: Gid,
+) -> Option<&mut MulticastGroup> {
+    Arc::make_mut(groups).get_mut(&mgid).map(Arc::make_mut)
+}

@@ -1,0 +1,152 @@
+//! MTU, rate and packet life time: values for a new group, and whether a group satisfies a request.
+
+use rsm_mad::wire::attr::Mtu;
+use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, Rate, Selector};
+
+use super::{MemberPort, Parameters};
+
+/// MTUs by their code, smallest first.
+const MTUS: [Mtu; 5] = [
+    Mtu::Bytes256,
+    Mtu::Bytes512,
+    Mtu::Bytes1024,
+    Mtu::Bytes2048,
+    Mtu::Bytes4096,
+];
+
+/// A value in a request, with its selector. It counts only if both components are present.
+struct Constraint<T> {
+    selector: Selector,
+    value: T,
+}
+
+fn constraint<T>(
+    mask: ComponentMask,
+    components: ComponentMask,
+    selector: Selector,
+    value: T,
+) -> Option<Constraint<T>> {
+    mask.contains(components)
+        .then_some(Constraint { selector, value })
+}
+
+fn mtu_constraint(record: &McMemberRecord, mask: ComponentMask) -> Option<Constraint<Mtu>> {
+    let components = McMemberRecord::MTU_SELECTOR | McMemberRecord::MTU;
+    constraint(mask, components, record.mtu_selector(), record.mtu())
+}
+
+fn rate_constraint(record: &McMemberRecord, mask: ComponentMask) -> Option<Constraint<Rate>> {
+    let components = McMemberRecord::RATE_SELECTOR | McMemberRecord::RATE;
+    constraint(mask, components, record.rate_selector(), record.rate())
+}
+
+fn life_time_constraint(record: &McMemberRecord, mask: ComponentMask) -> Option<Constraint<u8>> {
+    let components = McMemberRecord::PACKET_LIFE_TIME_SELECTOR | McMemberRecord::PACKET_LIFE_TIME;
+    let value = record.packet_life_time();
+    constraint(mask, components, record.packet_life_time_selector(), value)
+}
+
+/// Whether the MTU and the rate in a request exist.
+pub(crate) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask) -> bool {
+    let mtu = mtu_constraint(record, mask);
+    let rate = rate_constraint(record, mask);
+    mtu.is_none_or(|constraint| {
+        constraint.selector == Selector::Extreme || MTUS.contains(&constraint.value)
+    }) && rate.is_none_or(|constraint| {
+        constraint.selector == Selector::Extreme || constraint.value.tenth_gbps().is_some()
+    })
+}
+
+/// The MTU of a new group that `port` can carry: exactly the requested one, or the best that the
+/// selector accepts. `None` where `port` could not take part in such a group.
+pub(super) fn mtu(
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    port: &MemberPort<'_>,
+) -> Option<Mtu> {
+    let wanted = mtu_constraint(record, mask);
+    let fits = |mtu: &Mtu| {
+        mtu.code() <= port.mtu.code()
+            && wanted.as_ref().is_none_or(|constraint| {
+                constraint
+                    .selector
+                    .accepts(mtu.code(), constraint.value.code())
+            })
+    };
+    MTUS.into_iter().rev().find(fits)
+}
+
+/// As [`mtu`], of rates.
+pub(super) fn rate(
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    port: &MemberPort<'_>,
+) -> Option<Rate> {
+    let wanted = rate_constraint(record, mask);
+    let most = port.rate.tenth_gbps()?;
+    let fits = |rate: &Rate| {
+        let value = rate.tenth_gbps();
+        value.is_some_and(|value| value <= most)
+            && wanted.as_ref().is_none_or(|constraint| {
+                constraint
+                    .selector
+                    .accepts(value, constraint.value.tenth_gbps())
+            })
+    };
+    let is_asked = |rate: &Rate| {
+        // Of two codes for one rate, the requested one.
+        wanted
+            .as_ref()
+            .is_some_and(|constraint| constraint.value == *rate)
+    };
+    let best = Rate::all().rev().find(fits)?;
+    let same = Rate::all().filter(|rate| rate.tenth_gbps() == best.tenth_gbps());
+    Some(same.into_iter().find(is_asked).unwrap_or(best))
+}
+
+/// The packet life time of a new group: `usual`, or the nearest value that the request accepts.
+pub(super) fn packet_life_time(
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    usual: u8,
+) -> Option<u8> {
+    /// Six bits.
+    const LONGEST: u8 = 63;
+    let Some(constraint) = life_time_constraint(record, mask) else {
+        return Some(usual);
+    };
+    match constraint.selector {
+        Selector::Exactly => Some(constraint.value),
+        Selector::GreaterThan if constraint.value == LONGEST => None,
+        Selector::GreaterThan => Some(usual.max(constraint.value + 1)),
+        Selector::LessThan => constraint.value.checked_sub(1).map(|most| usual.min(most)),
+        Selector::Extreme | Selector::Unknown(_) => Some(usual),
+    }
+}
+
+/// The first of MTU, rate and packet life time of a group that does not satisfy a request: its name,
+/// and the codes in the request and of the group.
+pub(super) fn mismatch(
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    group: &Parameters,
+) -> Option<(&'static str, u8, u8)> {
+    if let Some(Constraint { selector, value }) = mtu_constraint(record, mask)
+        && !selector.accepts(group.mtu.code(), value.code())
+    {
+        return Some(("MTU", value.code(), group.mtu.code()));
+    }
+    if let Some(Constraint { selector, value }) = rate_constraint(record, mask)
+        && !selector.accepts(group.rate.tenth_gbps(), value.tenth_gbps())
+    {
+        return Some(("Rate", value.0, group.rate.0));
+    }
+    let Constraint { selector, value } = life_time_constraint(record, mask)?;
+    let has = group.packet_life_time;
+    (!selector.accepts(has, value)).then_some(("PacketLifeTime", value, has))
+}
+
+/// Whether a port can take the packets of a group.
+pub(super) fn can_carry(port: &MemberPort<'_>, group: &Parameters) -> bool {
+    port.mtu.code() >= group.mtu.code() && port.rate.tenth_gbps() >= group.rate.tenth_gbps()
+}

@@ -1,0 +1,177 @@
+//! Links between switches and attachments of end ports, which make up the paths of a snapshot.
+
+use rsm_ids::PortNum;
+use rsm_model::fabric::{Fabric, Node, Port, PortRef};
+use rsm_routing::topology::{SwitchIdx, Topology};
+
+use super::limits::Limits;
+use crate::changed::ChangedNodes;
+use crate::ends::{EndPort, Ends};
+
+/// How an end port is attached to the fabric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Attachment {
+    /// The switch that it is at, or is the port 0 of; `None` where the plan does not reach it.
+    pub(crate) switch: Option<SwitchIdx>,
+    /// The limits of its link; none for a switch's port 0, which has no link.
+    pub(crate) link: Limits,
+    /// The limits of packets to itself.
+    pub(crate) own: Limits,
+    /// The end port at the other end of its cable, where no switch is between them.
+    pub(crate) neighbour: Option<PortRef>,
+    pub(crate) at: PortRef,
+}
+
+/// The limits of the links out of each port of each switch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Links {
+    /// First entry of each switch in `limits`.
+    start: Vec<u32>,
+    limits: Vec<Limits>,
+    /// The limits of all links between switches, if they are the same.
+    pub(crate) uniform: Option<Limits>,
+}
+
+impl Attachment {
+    pub(crate) fn is_port0(&self) -> bool {
+        self.at.port == PortNum::ZERO
+    }
+
+    pub(crate) fn of(fabric: &Fabric, topology: &Topology, end: &EndPort) -> Attachment {
+        let port = fabric.port(end.at);
+        let planned = topology
+            .destination_of(end.lid)
+            .filter(|destination| destination.guid == port.guid);
+        let info = port.info.as_ref();
+        let neighbour = fabric.peer(end.at);
+        let is_port0 = end.at.port == PortNum::ZERO;
+        let own = match info {
+            Some(info) if is_port0 => Limits::of_port0(info),
+            Some(info) => Limits::of_link(info),
+            None => Limits::LEAST,
+        };
+        let link = if is_port0 {
+            Limits::NONE
+        } else {
+            own.meet(neighbour.map_or(Limits::NONE, |peer| of_port(fabric.port(peer))))
+        };
+        Attachment {
+            switch: planned.map(|destination| destination.switch),
+            link,
+            own,
+            neighbour,
+            at: end.at,
+        }
+    }
+}
+
+/// Brings the attachments of all ends up to date after changes of nodes. The switches and end ports
+/// of the topology are the same as before.
+pub(super) fn follow_attachments(
+    attached: &mut [Attachment],
+    (fabric, topology): (&Fabric, &Topology),
+    ends: &Ends,
+    changed: &ChangedNodes<'_>,
+) {
+    let mut renew = |at: PortRef| {
+        if let Some(ix) = ends.by_place(at) {
+            attached[ix.index()] = Attachment::of(fabric, topology, ends.get(ix));
+        }
+    };
+    for (ix, before, now) in changed.iter() {
+        for (port, _) in now.end_ports() {
+            renew(PortRef { node: ix, port });
+        }
+        for (_, peer) in before.cables().chain(now.cables()) {
+            if let Some(at) = fabric.find_port(peer) {
+                renew(at);
+            }
+        }
+    }
+}
+
+impl Links {
+    /// Those after a change, where all links between switches carry the same before and after it;
+    /// `None` where not, and where it is not known what has changed. The switches of both topologies
+    /// are the same.
+    pub(super) fn follow(
+        &self,
+        fabric: &Fabric,
+        (before, topology): (&Topology, &Topology),
+        changed: &ChangedNodes<'_>,
+    ) -> Option<Links> {
+        self.uniform.filter(|_| topology.link_count() > 0)?;
+        let mut links = self.clone();
+        for (_, _, now) in changed.iter() {
+            links.renew(topology, now)?;
+        }
+        for &guid in topology.changes_since(before.id())? {
+            links.renew(topology, fabric.node_of(guid)?)?;
+        }
+        Some(links)
+    }
+
+    /// Reads the limits at a node again; `None` where a link to a switch has others than all.
+    fn renew(&mut self, topology: &Topology, node: &Node) -> Option<()> {
+        let Some(switch) = topology.switch_by_guid(node.guid) else {
+            return Some(());
+        };
+        let first = self.start[switch.index()] as usize;
+        let ports = topology.port_uses(switch).len();
+        let behind = self.start.get(switch.index() + 1);
+        if first + ports != behind.map_or(self.limits.len(), |&next| next as usize) {
+            return None;
+        }
+        let held = &mut self.limits[first..first + ports];
+        for (held, (limits, is_link)) in held.iter_mut().zip(at_ports(topology, switch, Some(node)))
+        {
+            *held = limits;
+            if is_link && self.uniform != Some(limits) {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    pub(crate) fn of(fabric: &Fabric, topology: &Topology) -> Links {
+        let mut links = Links {
+            start: Vec::with_capacity(topology.switch_count()),
+            limits: Vec::new(),
+            uniform: None,
+        };
+        let mut different = false;
+        for (index, switch) in topology.indices().zip(topology.switches()) {
+            links.start.push(links.limits.len() as u32);
+            let node = fabric.find(switch.guid).map(|ix| fabric.node(ix));
+            for (limits, is_link) in at_ports(topology, index, node) {
+                links.limits.push(limits);
+                if is_link {
+                    different |= *links.uniform.get_or_insert(limits) != limits;
+                }
+            }
+        }
+        links.uniform = links.uniform.filter(|_| !different);
+        links
+    }
+
+    pub(crate) fn of_port(&self, switch: SwitchIdx, port: PortNum) -> Limits {
+        self.limits[self.start[switch.index()] as usize + port.index()]
+    }
+}
+
+/// By port of a switch, which is `node`: the limits of its link, and whether that leads to a switch.
+fn at_ports(
+    topology: &Topology,
+    switch: SwitchIdx,
+    node: Option<&Node>,
+) -> impl Iterator<Item = (Limits, bool)> {
+    (0..topology.port_uses(switch).len()).map(move |number| {
+        let port = node.and_then(|node| node.ports.get(number));
+        let is_link = topology.peer(switch, PortNum(number as u8)).is_some();
+        (port.map_or(Limits::LEAST, of_port), is_link)
+    })
+}
+
+fn of_port(port: &Port) -> Limits {
+    port.info.as_ref().map_or(Limits::LEAST, Limits::of_link)
+}

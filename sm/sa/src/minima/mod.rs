@@ -1,0 +1,392 @@
+//! MTU and rate of the paths between any two switches, along the tables.
+//!
+//! Where all links between switches carry the same and the plan is proved to reach all ports, as in
+//! most fabrics, two ports need only be in the same connected part. Everywhere else there are
+//! columns.
+//!
+//! A column is all paths to one switch: to every LID at it, from every switch. One pass over the
+//! rows of its LIDs in the tables computes it; then each path takes one look. The pass takes as
+//! long as following a thousand single paths, so that it runs once so many were requested, or ahead
+//! of time in [`Minima::prepare`]; then no request waits for it after a re-route. Where the paths
+//! of a pair of switches differ by LID (links of different rates side by side, or tables that do
+//! not agree), the column says so, and the path of the one LID is followed.
+
+pub(super) mod limits;
+mod links;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rsm_ids::{Lid, PortNum};
+use rsm_model::fabric::Fabric;
+use rsm_plan::Plan;
+use rsm_routing::tables::{NO_PATH, Tables};
+use rsm_routing::topology::{Destination, PortUse, SwitchIdx, Topology};
+
+use self::limits::Limits;
+use self::links::{Attachment, Links, follow_attachments};
+use super::changed::ChangedNodes;
+use super::ends::{EndIx, Ends};
+
+/// Paths of one snapshot.
+#[derive(Debug)]
+pub(crate) struct Minima {
+    plan: Arc<Plan>,
+    /// By end port.
+    attached: Vec<Attachment>,
+    links: Arc<Links>,
+    /// Whether packets between a host and any port connected with it are proved to arrive.
+    hosts_proved: bool,
+    /// The same between switches.
+    switches_proved: bool,
+    /// By destination switch. Together at most two bytes for each pair of switches.
+    columns: Arc<[Column]>,
+}
+
+/// How many paths to a switch are followed one by one before its column is computed.
+const COLUMN_WORTH: u32 = 1024;
+
+/// The paths to one switch.
+#[derive(Default, Debug)]
+struct Column {
+    /// How many were followed so far.
+    followed: AtomicU32,
+    /// By source switch.
+    entries: OnceLock<Box<[Entry]>>,
+}
+
+/// The limits of the paths from one switch to the LIDs at another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry(u16);
+
+impl Entry {
+    /// No LID is reached. A packed limit is never 0, for there is no MTU with code 0.
+    const UNREACHED: Entry = Entry(0);
+    /// The limits depend on the LID.
+    const MIXED: Entry = Entry(u16::MAX);
+    /// Not computed yet.
+    const UNKNOWN: Entry = Entry(u16::MAX - 1);
+    /// Being computed.
+    const OPEN: Entry = Entry(u16::MAX - 2);
+
+    fn of(limits: Limits) -> Entry {
+        Entry(limits.pack())
+    }
+
+    /// The limits; `None` for the entries above.
+    fn limits(self) -> Option<Limits> {
+        let is_one = self != Self::UNREACHED && self.0 < Self::OPEN.0;
+        is_one.then(|| Limits::unpack(self.0))
+    }
+
+    /// The entry of both if they are equal, else [`Entry::MIXED`].
+    fn join(self, other: Entry) -> Entry {
+        if self == other { self } else { Entry::MIXED }
+    }
+
+    /// The entry one link further away.
+    fn through(self, link: Limits) -> Entry {
+        self.limits()
+            .map_or(self, |limits| Entry::of(limits.meet(link)))
+    }
+}
+
+impl Minima {
+    /// The paths along the tables of `plan`, over the links of `fabric`. Columns of `previous` are
+    /// kept where neither tables nor links have changed. `is_proved` says that the proof of `plan`
+    /// holds for `fabric`. `changed` are the nodes that differ since `previous`, if all ends are the
+    /// same: then only what is near them is computed.
+    pub(crate) fn new(
+        (fabric, plan): (&Fabric, &Arc<Plan>),
+        ends: &Ends,
+        is_proved: bool,
+        previous: Option<&Minima>,
+        changed: Option<&ChangedNodes<'_>>,
+    ) -> Minima {
+        let topology = &plan.topology;
+        let step = previous
+            .zip(changed)
+            .filter(|(previous, _)| has_same_places(&previous.plan.topology, topology));
+        let links = step.and_then(|(previous, changed)| {
+            let topologies = (&*previous.plan.topology, &**topology);
+            previous.links.follow(fabric, topologies, changed)
+        });
+        debug_assert!(
+            links
+                .as_ref()
+                .is_none_or(|links| *links == Links::of(fabric, topology))
+        );
+        let links = links.unwrap_or_else(|| Links::of(fabric, topology));
+        let same = previous
+            .filter(|previous| Arc::ptr_eq(&previous.plan, plan) && *previous.links == links);
+        let (links, columns) = match same {
+            Some(previous) => (previous.links.clone(), previous.columns.clone()),
+            None => {
+                let columns = topology.indices().map(|_| Column::default()).collect();
+                (Arc::new(links), columns)
+            }
+        };
+        let attach = || {
+            ends.all()
+                .iter()
+                .map(|end| Attachment::of(fabric, topology, end))
+        };
+        let attached = match step {
+            Some((previous, changed)) => {
+                let mut attached = previous.attached.clone();
+                follow_attachments(&mut attached, (fabric, topology), ends, changed);
+                debug_assert!(attach().eq(attached.iter().copied()));
+                attached
+            }
+            None => attach().collect(),
+        };
+        Minima {
+            plan: plan.clone(),
+            attached,
+            links,
+            hosts_proved: is_proved && plan.report.loop_free && plan.report.unreachable_pairs == 0,
+            switches_proved: is_proved
+                && plan.report.loop_free
+                && plan.report.switch_pairs.unreachable == 0,
+            columns,
+        }
+    }
+
+    /// The switches that two ports are at, or belong to; `None` for a port at none.
+    pub(crate) fn switches(&self, from: EndIx, to: EndIx) -> [Option<SwitchIdx>; 2] {
+        [from, to].map(|end| self.attached[end.0 as usize].switch)
+    }
+
+    /// The service level that packets between two ports need; `None` where any will do.
+    pub(crate) fn level(&self, from: EndIx, to: EndIx) -> Option<u8> {
+        let [from, to] = self.switches(from, to);
+        self.plan.routing.lanes.level(from?, to?)
+    }
+
+    /// The limits of packets from `from` to the LID `dlid` of `to`; `None` where none arrive.
+    pub(crate) fn between(&self, from: EndIx, to: EndIx, dlid: Lid) -> Option<Limits> {
+        let (a, b) = (
+            &self.attached[from.0 as usize],
+            &self.attached[to.0 as usize],
+        );
+        if from == to {
+            return Some(a.own);
+        }
+        let (Some(source), Some(target)) = (a.switch, b.switch) else {
+            return (a.neighbour == Some(b.at)).then(|| a.link.meet(b.link));
+        };
+        let proved = if a.is_port0() && b.is_port0() {
+            self.switches_proved
+        } else {
+            self.hosts_proved
+        };
+        let way = match self.links.uniform {
+            Some(link) if proved => self.uniform(source, target, link),
+            _ => match self.entry(source, target) {
+                Some(Entry::UNREACHED) => None,
+                None | Some(Entry::MIXED) => self.walk(source, dlid),
+                Some(entry) => entry.limits(),
+            },
+        };
+        Some(a.link.meet(way?).meet(b.link))
+    }
+
+    /// The limits of paths between two switches where every link carries `link` and packets arrive
+    /// wherever cables lead.
+    fn uniform(&self, source: SwitchIdx, target: SwitchIdx, link: Limits) -> Option<Limits> {
+        let topology = &self.plan.topology;
+        let joined = topology.component_of(source) == topology.component_of(target);
+        joined.then_some(if source == target { Limits::NONE } else { link })
+    }
+
+    /// Computes all missing columns. Takes its time, a millisecond or so each; it may run on any
+    /// thread while other threads look paths up.
+    pub(crate) fn prepare(&self) {
+        if self.links.uniform.is_some() && self.hosts_proved && self.switches_proved {
+            return;
+        }
+        for (target, column) in self.plan.topology.indices().zip(self.columns.iter()) {
+            column.entries.get_or_init(|| self.column(target));
+        }
+    }
+
+    /// The entry in the column of `target`; `None` while too few paths were followed to compute it.
+    fn entry(&self, source: SwitchIdx, target: SwitchIdx) -> Option<Entry> {
+        let column = &self.columns[target.index()];
+        let entries = match column.entries.get() {
+            Some(entries) => entries,
+            None if column.followed.fetch_add(1, Ordering::Relaxed) < COLUMN_WORTH => return None,
+            None => column.entries.get_or_init(|| self.column(target)),
+        };
+        Some(entries[source.index()])
+    }
+
+    /// Follows the packets to one LID. Ends, because no path passes more switches than there are.
+    fn walk(&self, source: SwitchIdx, dlid: Lid) -> Option<Limits> {
+        let topology = &self.plan.topology;
+        let mut limits = Limits::NONE;
+        let mut switch = source;
+        for _ in 0..topology.switch_count() {
+            let port = self.tables().lft(switch).port(dlid)?;
+            match topology.port_use(switch, port) {
+                PortUse::Destination(index) => {
+                    let reached = &topology.destinations()[index as usize];
+                    return reached.lids().any(|lid| lid == dlid).then_some(limits);
+                }
+                PortUse::Link { peer, .. } => {
+                    limits = limits.meet(self.links.of_port(switch, port));
+                    switch = peer;
+                }
+                PortUse::Unused => return None,
+            }
+        }
+        None
+    }
+
+    fn tables(&self) -> &Tables {
+        &self.plan.routing.tables
+    }
+
+    /// All paths to one switch.
+    fn column(&self, target: SwitchIdx) -> Box<[Entry]> {
+        let topology = &self.plan.topology;
+        let lids = ranges(topology.destinations_of(target));
+        let mut column = vec![Entry::UNKNOWN; topology.switch_count()].into_boxed_slice();
+        column[target.index()] = self.at_target(target);
+        let mut stack = Vec::new();
+        for start in topology.indices() {
+            stack.push(start);
+            while let Some(&switch) = stack.last() {
+                match column[switch.index()] {
+                    Entry::UNKNOWN => {
+                        // First the switches that it sends to, then the switch itself once more.
+                        column[switch.index()] = Entry::OPEN;
+                        let next = self
+                            .exits(switch, &lids)
+                            .ports()
+                            .filter_map(|port| topology.peer(switch, port).map(|(peer, _)| peer));
+                        stack.extend(next.filter(|peer| column[peer.index()] == Entry::UNKNOWN));
+                    }
+                    Entry::OPEN => {
+                        column[switch.index()] = self.by_next(switch, &lids, &column);
+                        stack.pop();
+                    }
+                    _ => {
+                        stack.pop();
+                    }
+                }
+            }
+        }
+        column
+    }
+
+    /// The entry of the target itself: whether it hands every LID to the port that has it.
+    fn at_target(&self, target: SwitchIdx) -> Entry {
+        let table = self.tables().lft(target);
+        let destinations = self.plan.topology.destinations_of(target);
+        let delivered = destinations.iter().all(|destination| {
+            destination
+                .lids()
+                .all(|lid| table.entry(lid) == destination.port.0)
+        });
+        if delivered {
+            Entry::of(Limits::NONE)
+        } else {
+            Entry::MIXED
+        }
+    }
+
+    /// The entry of a switch from those of the switches that it sends to.
+    fn by_next(&self, switch: SwitchIdx, lids: &[Range<usize>], column: &[Entry]) -> Entry {
+        let exits = self.exits(switch, lids);
+        let none = exits.some_dropped.then_some(Entry::UNREACHED);
+        let ways = exits
+            .ports()
+            .map(|port| match self.plan.topology.peer(switch, port) {
+                None => Entry::UNREACHED,
+                Some((peer, _)) => match column[peer.index()] {
+                    // Packets to some LID may go round in cycles, or LIDs take each other's way.
+                    Entry::OPEN | Entry::UNKNOWN => Entry::MIXED,
+                    next => next.through(self.links.of_port(switch, port)),
+                },
+            });
+        ways.chain(none)
+            .reduce(Entry::join)
+            .unwrap_or(Entry::UNREACHED)
+    }
+
+    /// The ports by which a switch sends packets to any of `lids`.
+    fn exits(&self, switch: SwitchIdx, lids: &[Range<usize>]) -> Exits {
+        let table = self.tables().lft(switch);
+        let mut exits = Exits::default();
+        for lids in lids {
+            let held = table.lids().clamp(lids.start, lids.end);
+            // LIDs past the end of a table have no path.
+            exits.some_dropped |= held < lids.end;
+            for &port in table.pieces(lids.start..held).flatten() {
+                if port == NO_PATH {
+                    exits.some_dropped = true;
+                } else {
+                    exits.ports[usize::from(port / 64)] |= 1 << (port % 64);
+                }
+            }
+        }
+        exits
+    }
+}
+
+/// Whether the switches and the end ports of two topologies are the same, in the same places.
+fn has_same_places(these: &Topology, those: &Topology) -> bool {
+    let mut switches = these.switches().iter().zip(those.switches());
+    these.changes_since(those.id()) == Some(&[])
+        || (these.destinations() == those.destinations()
+            && these.switch_count() == those.switch_count()
+            && switches.all(|(this, that)| this.guid == that.guid))
+}
+
+/// The LIDs of `destinations`, which are in their order, as ranges that lie apart.
+fn ranges(destinations: &[Destination]) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for destination in destinations {
+        let start = destination.lid.index();
+        let end = start + usize::from(destination.lmc.lids());
+        match ranges.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => ranges.push(start..end),
+        }
+    }
+    ranges
+}
+
+#[derive(Default)]
+struct Exits {
+    /// A bit for each port.
+    ports: [u64; 4],
+    /// Whether some LID has no path.
+    some_dropped: bool,
+}
+
+impl Exits {
+    fn ports(&self) -> impl Iterator<Item = PortNum> + use<> {
+        let words = self.ports;
+        (0u8..4).flat_map(move |word| {
+            let mut rest = words[usize::from(word)];
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros() as u8)?;
+                rest &= rest - 1;
+                Some(PortNum(word * 64 + bit))
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+impl Minima {
+    pub(crate) fn answers_as(&self, other: &Minima) -> bool {
+        self.attached == other.attached
+            && self.links == other.links
+            && self.hosts_proved == other.hosts_proved
+            && self.switches_proved == other.switches_proved
+    }
+}

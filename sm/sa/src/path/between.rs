@@ -1,0 +1,129 @@
+//! Paths between two ports as a host gets them, for viewers of the subnet; with the reason where a
+//! host gets none.
+
+use std::sync::Arc;
+
+use rsm_ids::Lid;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::sa::{PathRecord, TraceRecord};
+
+use super::constraints::PathConstraints;
+use super::pairs::{Ends, Pairs};
+use super::trace::trace;
+use super::{Finder, NoPath};
+use crate::directory::Directory;
+use crate::ends::EndIx;
+use crate::path_qos::SlReason;
+
+/// One end of a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathEnd {
+    /// The port.
+    pub port: EndIx,
+    /// Only this one of its LIDs.
+    pub lid: Option<Lid>,
+}
+
+/// A query for the paths between two ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathQuery {
+    /// The requester's end.
+    pub from: PathEnd,
+    /// The destination.
+    pub to: PathEnd,
+    /// The partition, whichever the membership bit.
+    pub p_key: Option<PKey>,
+    /// The service level.
+    pub sl: Option<u8>,
+    /// ServiceID, for rules of the policy.
+    pub service_id: Option<u64>,
+    /// QoSClass, 12 bits, likewise.
+    pub qos_class: Option<u16>,
+    /// How many paths at most.
+    pub most: usize,
+}
+
+/// A path, and the nodes along it, both ends included.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TracedPath {
+    /// The record that a host gets.
+    pub record: PathRecord,
+    /// The origin of its service level.
+    pub sl_reason: SlReason,
+    /// The nodes along it, as GetTraceTable returns them.
+    pub nodes: Vec<TraceRecord>,
+}
+
+impl PathEnd {
+    fn ends(self) -> Ends {
+        let EndIx(ix) = self.port;
+        Ends {
+            range: ix..ix + 1,
+            lid: self.lid,
+        }
+    }
+
+    /// The LID to look at first.
+    fn first_lid(self, directory: &Directory) -> Lid {
+        self.lid.unwrap_or(directory.end(self.port).lid)
+    }
+}
+
+impl Directory {
+    /// The paths that the port at one end gets when it asks for paths to the other, in that order.
+    ///
+    /// # Errors
+    /// Why it gets none.
+    ///
+    /// # Panics
+    /// When a port is of another directory and out of range.
+    pub fn paths(self: &Arc<Self>, question: &PathQuery) -> Result<Vec<TracedPath>, NoPath> {
+        let PathQuery {
+            from,
+            to,
+            p_key,
+            sl,
+            service_id,
+            qos_class,
+            most,
+        } = *question;
+        // Hosts ask with the key that they hold.
+        let held = |wanted: PKey| {
+            let mut keys = self.p_keys(from.port).iter();
+            keys.find(|key| key.base() == wanted.base())
+                .map_or(wanted, |key| *key)
+        };
+        let mut constraints = PathConstraints::default();
+        constraints.p_key = p_key.map(held);
+        constraints.sl = sl;
+        constraints.service_id = service_id;
+        constraints.qos_class = qos_class;
+        let finder = Finder {
+            directory: self.clone(),
+            viewer: Some(from.port),
+            constraints,
+            names: (None, None),
+        };
+        let pairs = Pairs::new(finder.clone(), from.ends(), to.ends(), Some(most));
+        let found: Vec<TracedPath> = pairs
+            .flatten()
+            .filter_map(|record| {
+                let chosen = finder.chosen(from.port, to.port);
+                let level = finder.level(from.port, to.port, record.p_key(), chosen);
+                Some(TracedPath {
+                    nodes: trace(self, from.port, to.port, record.dlid()).unwrap_or_default(),
+                    sl_reason: level.ok()?.1,
+                    record,
+                })
+            })
+            .collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        if !finder.may_pair(from.port, to.port) {
+            return Err(NoPath::NoPartition);
+        }
+        let first = |end: PathEnd| (end.port, end.first_lid(self));
+        finder.path(first(from), first(to), 0).map(|_| Vec::new())
+    }
+}

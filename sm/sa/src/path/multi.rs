@@ -1,0 +1,163 @@
+//! MultiPathRecord: paths from any of several ports to any of several others.
+
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::sa::{ComponentMask, MultiPathRecord, PathRecord, Record, SaStatus};
+
+use super::constraints::PathConstraints;
+use super::pairs::{Ends, Pairs};
+use super::{Body, Finder};
+use crate::ends::EndIx;
+use crate::query::Asked;
+
+/// How many paths there are at most where the query does not say (IBA 15.2.5.20): the maximum of
+/// NumbPath.
+const NUMB_PATH_MAX: u8 = 127;
+
+/// The components that both kinds of query share, with the mask of either.
+const SHARED: [(ComponentMask, ComponentMask); 17] = [
+    (MultiPathRecord::RAW_TRAFFIC, PathRecord::RAW_TRAFFIC),
+    (MultiPathRecord::FLOW_LABEL, PathRecord::FLOW_LABEL),
+    (MultiPathRecord::HOP_LIMIT, PathRecord::HOP_LIMIT),
+    (MultiPathRecord::T_CLASS, PathRecord::T_CLASS),
+    (MultiPathRecord::REVERSIBLE, PathRecord::REVERSIBLE),
+    (MultiPathRecord::NUMB_PATH, PathRecord::NUMB_PATH),
+    (MultiPathRecord::P_KEY, PathRecord::P_KEY),
+    (MultiPathRecord::QOS_CLASS, PathRecord::QOS_CLASS),
+    (MultiPathRecord::SL, PathRecord::SL),
+    (MultiPathRecord::MTU_SELECTOR, PathRecord::MTU_SELECTOR),
+    (MultiPathRecord::MTU, PathRecord::MTU),
+    (MultiPathRecord::RATE_SELECTOR, PathRecord::RATE_SELECTOR),
+    (MultiPathRecord::RATE, PathRecord::RATE),
+    (
+        MultiPathRecord::PACKET_LIFE_TIME_SELECTOR,
+        PathRecord::PACKET_LIFE_TIME_SELECTOR,
+    ),
+    (
+        MultiPathRecord::PACKET_LIFE_TIME,
+        PathRecord::PACKET_LIFE_TIME,
+    ),
+    (
+        MultiPathRecord::SERVICE_ID_8_MSB,
+        PathRecord::SERVICE_ID_8_MSB,
+    ),
+    (
+        MultiPathRecord::SERVICE_ID_56_LSB,
+        PathRecord::SERVICE_ID_56_LSB,
+    ),
+];
+
+/// The answer to GetMulti: PathRecords, at most NumbPath of them altogether.
+///
+/// # Errors
+/// ERR_REQ_INSUFFICIENT_COMPONENTS without the numbers of GIDs or with none of them,
+/// ERR_REQ_INVALID where there are fewer GIDs than those say, ERR_REQ_INVALID_GID for a GID that no
+/// port has.
+pub(crate) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
+    const COUNTS: ComponentMask = MultiPathRecord::SGID_COUNT.with(MultiPathRecord::DGID_COUNT);
+
+    let record: MultiPathRecord = asked.record()?;
+    let mask = asked.header.component_mask();
+    if !mask.contains(COUNTS) || record.sgid_count() == 0 || record.dgid_count() == 0 {
+        return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
+    }
+    let last = MultiPathRecord::COMPONENTS
+        .last()
+        .map_or(0, |last| last.mask.0);
+    if mask.0 > last | last.wrapping_sub(1) {
+        return Err(SaStatus::REQ_INVALID);
+    }
+    let (sources, destinations) = record.gids(asked.data).ok_or(SaStatus::REQ_INVALID)?;
+    let find = |gid| asked.directory.by_gid(gid).ok_or(SaStatus::REQ_INVALID_GID);
+    let sources: Vec<EndIx> = sources.map(find).collect::<Result<_, _>>()?;
+    let destinations: Vec<EndIx> = destinations.map(find).collect::<Result<_, _>>()?;
+    let (path, path_mask) = as_path(&record, mask);
+    let constraints = PathConstraints::of(&path, path_mask)?;
+    let finder = Finder {
+        directory: asked.directory.clone(),
+        viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
+        constraints,
+        names: (None, None),
+    };
+    let mut left = usize::from(constraints.numb_path.unwrap_or(NUMB_PATH_MAX));
+    let paths = apart_first(sources, destinations)
+        .flat_map(move |(from, to)| Pairs::new(finder.clone(), only(from), only(to), None))
+        .map_while(move |path: Option<PathRecord>| {
+            let is_wanted = left > 0;
+            left -= usize::from(is_wanted && path.is_some());
+            is_wanted.then_some(path)
+        });
+    Ok(Body::table(paths))
+}
+
+fn only(EndIx(ix): EndIx) -> Ends {
+    Ends {
+        range: ix..ix + 1,
+        lid: None,
+    }
+}
+
+/// Every source with every destination; first pairs that have neither end in common, for a host
+/// that moves from a failed path to another.
+fn apart_first(
+    sources: Vec<EndIx>,
+    destinations: Vec<EndIx>,
+) -> impl Iterator<Item = (EndIx, EndIx)> + Send + 'static {
+    let (rows, columns) = (sources.len(), destinations.len());
+    // Both counts have eight bits.
+    (0..rows.max(columns)).flat_map(move |shift| {
+        let (sources, destinations) = (sources.clone(), destinations.clone());
+        (0..rows.min(columns)).map(move |index| {
+            if rows <= columns {
+                (sources[index], destinations[(index + shift) % columns])
+            } else {
+                (sources[(index + shift) % rows], destinations[index])
+            }
+        })
+    })
+}
+
+/// The same constraints as a PathRecord.
+fn as_path(record: &MultiPathRecord, mask: ComponentMask) -> (PathRecord, ComponentMask) {
+    let mut path = PathRecord::default();
+    path.set_service_id(u64::from(record.service_id_8_msb()) << 56 | record.service_id_56_lsb())
+        .set_raw_traffic(record.raw_traffic())
+        .set_flow_label(record.flow_label())
+        .set_hop_limit(record.hop_limit())
+        .set_t_class(record.t_class())
+        .set_reversible(record.reversible())
+        .set_numb_path(record.numb_path())
+        .set_p_key(record.p_key())
+        .set_qos_class(record.qos_class())
+        .set_sl(record.sl())
+        .set_mtu_selector(record.mtu_selector())
+        .set_mtu(record.mtu())
+        .set_rate_selector(record.rate_selector())
+        .set_rate(record.rate())
+        .set_packet_life_time_selector(record.packet_life_time_selector())
+        .set_packet_life_time(record.packet_life_time());
+    let asked = SHARED.iter().filter(|&&(multi, _)| mask.intersects(multi));
+    let path_mask = asked.fold(ComponentMask::NONE, |mask, &(_, path)| mask | path);
+    (path, path_mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_pair_comes_once_and_those_apart_first() {
+        for (rows, columns) in [(1, 1), (2, 2), (2, 3), (3, 2), (1, 4)] {
+            let sources = (0..rows).map(EndIx).collect();
+            let destinations = (10..10 + columns).map(EndIx).collect();
+            let pairs: Vec<_> = apart_first(sources, destinations).collect();
+            let different: BTreeSet<_> = pairs.iter().collect();
+            assert_eq!(pairs.len(), (rows * columns) as usize);
+            assert_eq!(different.len(), pairs.len());
+            let first = &pairs[..rows.min(columns) as usize];
+            let ends: BTreeSet<_> = first.iter().flat_map(|&(a, b)| [a, b]).collect();
+            assert_eq!(ends.len(), 2 * first.len());
+        }
+    }
+}

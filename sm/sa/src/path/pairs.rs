@@ -1,0 +1,158 @@
+//! The paths from any port of one set to any port of another, one after the other.
+
+use std::ops::Range;
+
+use rsm_ids::Lid;
+use rsm_mad::wire::sa::PathRecord;
+
+use super::Finder;
+use crate::ends::EndIx;
+
+/// The ports at one end of paths, and the LID where it is given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Ends {
+    pub(super) range: Range<u32>,
+    /// Only this one of a port's LIDs.
+    pub(super) lid: Option<Lid>,
+}
+
+/// Preference of paths that share no LID with an earlier one.
+const FIRST_CHOICE: u8 = 0;
+
+/// Preference of the other paths.
+const OTHERS: u8 = 2;
+
+/// Looks at pairs of ports, sources in turn for each destination, and at pairs of their LIDs.
+///
+/// Between ports on rails the first path is that of their rails. The first paths between two ports
+/// share no LID with each other, so that a host that takes several has redundancy on either side;
+/// the rest follow. Each step looks at one pair of LIDs, and so takes a bounded time.
+pub(super) struct Pairs {
+    finder: Finder,
+    from: Ends,
+    to: Ends,
+    /// How many paths there may be between two ports.
+    most: Option<usize>,
+    /// The pair of ports that is looked at.
+    current: Option<Pair>,
+    /// The pair of ports that comes next.
+    next: (u32, u32),
+}
+
+struct Pair {
+    from: EndIx,
+    to: EndIx,
+    slids: Lids,
+    dlids: Lids,
+    step: usize,
+    found: usize,
+}
+
+/// Consecutive LIDs of a port, in turn from one of them on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Lids {
+    base: Lid,
+    count: usize,
+    /// The index of the first one.
+    first: usize,
+}
+
+impl Lids {
+    fn get(self, index: usize) -> Option<Lid> {
+        let offset = (self.first + index) % self.count;
+        (index < self.count).then(|| Lid(self.base.0 + offset as u16))
+    }
+}
+
+impl Pairs {
+    pub(super) fn new(finder: Finder, from: Ends, to: Ends, most: Option<usize>) -> Pairs {
+        let next = (from.range.start, to.range.start);
+        Pairs {
+            finder,
+            from,
+            to,
+            most,
+            current: None,
+            next,
+        }
+    }
+
+    /// Goes on to the next pair of ports; `None` after the last one.
+    fn advance(&mut self) -> Option<(EndIx, EndIx)> {
+        let (from, to) = self.next;
+        if !self.from.range.contains(&from) || !self.to.range.contains(&to) {
+            return None;
+        }
+        self.next = if to + 1 < self.to.range.end {
+            (from, to + 1)
+        } else {
+            (from + 1, self.to.range.start)
+        };
+        Some((EndIx(from), EndIx(to)))
+    }
+
+    fn pair(&self, from: EndIx, to: EndIx) -> Pair {
+        let directory = &self.finder.directory;
+        let lids = |ix, only: Option<Lid>, from| {
+            let end = directory.end(ix);
+            let count = only.map_or(usize::from(end.lmc.lids()), |_| 1);
+            Lids {
+                base: only.unwrap_or(end.lid),
+                count,
+                // Both ends get the same path.
+                first: directory.rails_apart(from, ix, count),
+            }
+        };
+        Pair {
+            from,
+            to,
+            slids: lids(from, self.from.lid, to),
+            dlids: lids(to, self.to.lid, from),
+            step: 0,
+            found: 0,
+        }
+    }
+}
+
+impl Pair {
+    /// The next pair of LIDs and its preference; `None` after the last one.
+    fn lids(&mut self) -> Option<(Lid, Lid, u8)> {
+        loop {
+            let step = self.step;
+            self.step += 1;
+            if let Some(first) = self.slids.get(step).zip(self.dlids.get(step)) {
+                return Some((first.0, first.1, FIRST_CHOICE));
+            }
+            let columns = self.dlids.count;
+            let rest = step - self.slids.count.min(columns);
+            let (row, column) = (rest / columns, rest % columns);
+            let (slid, dlid) = (self.slids.get(row)?, self.dlids.get(column)?);
+            if row != column {
+                return Some((slid, dlid, OTHERS));
+            }
+        }
+    }
+}
+
+impl Iterator for Pairs {
+    type Item = Option<PathRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Some(pair) = &mut self.current else {
+            let (from, to) = self.advance()?;
+            if self.most != Some(0) && self.finder.may_pair(from, to) {
+                self.current = Some(self.pair(from, to));
+            }
+            return Some(None);
+        };
+        let enough = self.most.is_some_and(|most| pair.found >= most);
+        let Some((slid, dlid, preference)) = pair.lids().filter(|_| !enough) else {
+            self.current = None;
+            return Some(None);
+        };
+        let ends = ((pair.from, slid), (pair.to, dlid));
+        let path = self.finder.path(ends.0, ends.1, preference).ok();
+        pair.found += usize::from(path.is_some());
+        Some(path)
+    }
+}

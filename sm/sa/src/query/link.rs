@@ -1,0 +1,42 @@
+//! LinkRecord: cables, each once from either end.
+
+use std::sync::Arc;
+
+use rsm_mad::wire::sa::{ComponentMask, LinkRecord};
+use rsm_model::fabric::PortRef;
+
+use super::{Query, of_each_end};
+use crate::ends::EndIx;
+
+/// The components that are not simply compared: LIDs may be any of a port's.
+pub(super) const APART: ComponentMask = LinkRecord::FROM_LID.with(LinkRecord::TO_LID);
+
+pub(super) fn candidates(
+    query: Query<LinkRecord>,
+) -> impl Iterator<Item = Option<LinkRecord>> + Send + 'static {
+    let ends = query.ends(LinkRecord::FROM_LID, query.record.from_lid());
+    of_each_end(query, ends, |query, ix| {
+        let query = Arc::clone(query);
+        query.ports(ix).map(move |at| query.cable(ix, at))
+    })
+}
+
+impl Query<LinkRecord> {
+    fn cable(&self, ix: EndIx, from: PortRef) -> Option<LinkRecord> {
+        let to = self.directory.fabric.peer(from)?;
+        let to_lid = self.directory.lid_of(to)?;
+        let far = self.directory.by_lid(to_lid)?;
+        let wanted = !self.mask.contains(LinkRecord::TO_LID)
+            || self.directory.by_lid(self.record.to_lid()) == Some(far);
+        if !wanted || !self.may_see(far) {
+            return None;
+        }
+        let mut record = LinkRecord::default();
+        record
+            .set_from_lid(self.directory.end(ix).lid)
+            .set_from_port(from.port)
+            .set_to_port(to.port)
+            .set_to_lid(to_lid);
+        self.keep(record)
+    }
+}

@@ -1,0 +1,89 @@
+//! MCMemberRecord: groups and members; see [`crate::mcast`].
+
+use std::sync::Arc;
+
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, SaHeader, SaStatus};
+
+use super::{Asked, Record as _};
+use crate::answer::Body;
+use crate::directory::Directory;
+use crate::ends::EndIx;
+use crate::mcast::{
+    Cursor, GroupRegistry, GroupRequester, GroupsView, McMemberAccess, is_meaningful,
+};
+use crate::template::Template;
+use crate::trust::Trust;
+
+/// Joins a port to a group, or takes it out of one.
+///
+/// # Errors
+/// The status to answer with.
+pub(crate) fn change(
+    registry: &mut GroupRegistry,
+    directory: &Directory,
+    (header, data): (&SaHeader, &[u8]),
+    requester: EndIx,
+    trust: Trust,
+) -> Result<Body, Status> {
+    let record = McMemberRecord::from_prefix(data).ok_or(SaStatus::REQ_INVALID)?;
+    let mask = header.component_mask();
+    let port = directory.member(requester);
+    let requester = GroupRequester {
+        port: port.ok_or(SaStatus::REQ_DENIED)?,
+        trusted: trust.is_trusted(),
+    };
+    let answer = match header.mad().method() {
+        Method::SET => registry.join(record, mask, &requester, directory)?,
+        _ => registry.leave(record, mask, &requester, directory)?,
+    };
+    Ok(Body::record(&answer))
+}
+
+/// Searches groups and members.
+///
+/// # Errors
+/// The status to answer with.
+pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
+    let record = asked.record::<McMemberRecord>()?;
+    let mask = asked.header.component_mask();
+    // The view matches components; here unknown ones are refused.
+    Template::new(&record, mask, ComponentMask(u64::MAX))?;
+    if !is_meaningful(&record, mask) {
+        return Err(SaStatus::REQ_INVALID);
+    }
+    asked.read(Candidates {
+        view: asked.view.clone(),
+        record,
+        mask,
+        p_keys: asked.directory.p_keys(asked.requester).into(),
+        trusted: asked.trust.is_trusted(),
+        cursor: Some(Cursor::default()),
+    })
+}
+
+/// Groups and members, one after the other.
+struct Candidates {
+    view: GroupsView,
+    record: McMemberRecord,
+    mask: ComponentMask,
+    p_keys: Arc<[PKey]>,
+    trusted: bool,
+    cursor: Option<Cursor>,
+}
+
+impl Iterator for Candidates {
+    type Item = Option<McMemberRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let access = McMemberAccess {
+            p_keys: &self.p_keys,
+            trusted: self.trusted,
+        };
+        let cursor = self.cursor?;
+        let (found, next) = self.view.query(&self.record, self.mask, access, cursor, 1);
+        self.cursor = next;
+        (found.is_some() || next.is_some()).then_some(found)
+    }
+}

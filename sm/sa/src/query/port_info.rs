@@ -1,0 +1,103 @@
+//! PortInfoRecord: ports, those of switches included.
+
+use std::sync::Arc;
+
+use rsm_mad::wire::attr::{LinkSpeeds, PortInfo};
+use rsm_mad::wire::sa::{ComponentMask, PortInfoRecord};
+use rsm_model::fabric::PortRef;
+
+use super::{Query, of_each_end, vport};
+use crate::ends::EndIx;
+
+/// Both capability masks.
+const CAPABILITIES: ComponentMask =
+    PortInfoRecord::CAPABILITY_MASK.with(PortInfoRecord::CAPABILITY_MASK2);
+
+/// The components that are not simply compared. Options choose the form of the answer.
+pub(super) fn apart(modifier: u32) -> ComponentMask {
+    let apart = PortInfoRecord::END_PORT_LID | PortInfoRecord::OPTIONS;
+    if by_bits(modifier) {
+        apart | CAPABILITIES
+    } else {
+        apart
+    }
+}
+
+/// Whether the attribute modifier asks for capability masks to be matched bit by bit.
+fn by_bits(modifier: u32) -> bool {
+    modifier & PortInfoRecord::CAPABILITY_MASK_MATCH != 0
+}
+
+pub(super) fn candidates(
+    query: Query<PortInfoRecord>,
+) -> impl Iterator<Item = Option<PortInfoRecord>> + Send + 'static {
+    let ends = query.ends_and_vports(PortInfoRecord::END_PORT_LID, query.record.end_port_lid());
+    of_each_end(query, ends, |query, ix| {
+        let query = Arc::clone(query);
+        query.ports(ix).map(move |at| query.port(ix, at))
+    })
+}
+
+impl Query<PortInfoRecord> {
+    fn port(&self, ix: EndIx, at: PortRef) -> Option<PortInfoRecord> {
+        let end = self.directory.end(ix);
+        let mut info = self.directory.fabric.port(at).info?;
+        let mut number = at.port;
+        if let Some(vport) = self.directory.vport(ix) {
+            number = vport::number(vport, at.port);
+            info = vport::port_info(&info, vport, end.lid, at.port);
+        }
+        if by_bits(self.modifier) && !self.has_capabilities(&info) {
+            return None;
+        }
+        info.set_local_port_num(number);
+        self.trust.conceal(&mut info);
+        if !self.knows_extended_speeds() {
+            in_old_terms(&mut info);
+        }
+        let mut record = PortInfoRecord::default();
+        record
+            .set_end_port_lid(end.lid)
+            .set_port_num(number)
+            .set_options(self.options());
+        *record.port_info_mut() = info;
+        self.keep(record)
+    }
+
+    /// The options of the query; 0 if the mask leaves them out.
+    fn options(&self) -> u8 {
+        let given = self.mask.contains(PortInfoRecord::OPTIONS);
+        if given { self.record.options() } else { 0 }
+    }
+
+    fn knows_extended_speeds(&self) -> bool {
+        self.options() & PortInfoRecord::EXTENDED_SPEEDS != 0
+    }
+
+    /// Whether `info` has every requested capability, and maybe others.
+    fn has_capabilities(&self, info: &PortInfo) -> bool {
+        let wanted = self.record.port_info();
+        let first = !self.mask.contains(PortInfoRecord::CAPABILITY_MASK)
+            || info.capability_mask().contains(wanted.capability_mask());
+        let second = !self.mask.contains(PortInfoRecord::CAPABILITY_MASK2)
+            || info.capability_mask2().contains(wanted.capability_mask2());
+        first && second
+    }
+}
+
+/// Shows a link at an extended speed as QDR, for requesters that do not know such speeds: the
+/// original speed fields are empty otherwise (IBA 15.2.5.3).
+fn in_old_terms(info: &mut PortInfo) {
+    let extended =
+        !info.link_speed_ext_active().is_empty() || !info.link_speed_ext_active2().is_empty();
+    if extended {
+        let (supported, enabled, active) = (
+            info.link_speed_supported(),
+            info.link_speed_enabled(),
+            info.link_speed_active(),
+        );
+        info.set_link_speed_supported(supported | LinkSpeeds::QDR)
+            .set_link_speed_enabled(enabled | LinkSpeeds::QDR)
+            .set_link_speed_active(active | LinkSpeeds::QDR);
+    }
+}

@@ -1,0 +1,49 @@
+//! ServiceRecord: services that ports offer; see [`crate::services`].
+
+use rsm_mad::Time;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{SaHeader, SaStatus, ServiceRecord};
+
+use super::{Asked, Record as _};
+use crate::answer::Body;
+use crate::services::{ServiceAccess, ServiceQuery, ServiceRegistry, ServiceRequester};
+
+/// Registers or deletes a service.
+///
+/// # Errors
+/// The status to answer with.
+pub(crate) fn change(
+    registry: &mut ServiceRegistry,
+    (header, data): (&SaHeader, &[u8]),
+    requester: &ServiceRequester<'_>,
+    now: Time,
+) -> Result<Body, Status> {
+    let record = ServiceRecord::from_prefix(data).ok_or(SaStatus::REQ_INVALID)?;
+    let mask = header.component_mask();
+    let mut answer = match header.mad().method() {
+        Method::SET => registry.register(record, mask, requester, now)?,
+        _ => registry.delete(record, mask, requester, now)?,
+    };
+    if !requester.trust.is_trusted() {
+        answer.set_service_key([0; 16]);
+    }
+    Ok(Body::record(&answer))
+}
+
+/// Searches services.
+///
+/// # Errors
+/// The status to answer with.
+pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
+    let record = asked.record::<ServiceRecord>()?;
+    let access = ServiceAccess {
+        directory: asked.directory.clone(),
+        requester: asked.requester,
+        trust: asked.trust,
+    };
+    let mask = asked.header.component_mask();
+    let services = asked.services.view();
+    asked.read(ServiceQuery::new(
+        services, access, &record, mask, asked.now,
+    )?)
+}

@@ -1,0 +1,88 @@
+//! SLtoVLMappingTableRecord: on which VL packets of each service level leave.
+//!
+//! Where routes need several VLs, the answers are the planned tables of switches; else, and at
+//! adapters and routers, those of section `qos` of the configuration where that is on. Everywhere
+//! else devices keep the tables that they hold, which are not read: the answers map all service
+//! levels to VL 0, which every link has.
+
+use std::sync::Arc;
+
+use rsm_ids::PortNum;
+use rsm_mad::wire::attr::SlToVlMapping;
+use rsm_mad::wire::sa::{ComponentMask, SlToVlMappingTableRecord};
+
+use super::{Query, of_each_end};
+use crate::ends::EndIx;
+
+/// The components that are not simply compared: ports mean something on switches only.
+pub(super) const APART: ComponentMask = SlToVlMappingTableRecord::LID
+    .with(SlToVlMappingTableRecord::INPUT_PORT_NUM)
+    .with(SlToVlMappingTableRecord::OUTPUT_PORT_NUM);
+
+pub(super) fn candidates(
+    query: Query<SlToVlMappingTableRecord>,
+) -> impl Iterator<Item = Option<SlToVlMappingTableRecord>> + Send + 'static {
+    let ends = query.ends(SlToVlMappingTableRecord::LID, query.record.lid());
+    of_each_end(query, ends, |query, ix| {
+        let query = Arc::clone(query);
+        let ports = query.port_numbers(ix);
+        // Each output with each input; of a CA or router just the one table.
+        ports.clone().flat_map(move |output| {
+            let query = Arc::clone(&query);
+            ports
+                .clone()
+                .map(move |input| query.table(ix, PortNum(input), PortNum(output)))
+        })
+    })
+}
+
+impl Query<SlToVlMappingTableRecord> {
+    /// The planned row from an input of a switch to an output, or of another port; `None` where
+    /// none is planned.
+    fn planned(&self, ix: EndIx, input: PortNum, output: PortNum) -> Option<[u8; 16]> {
+        let plan = &self.directory.plan;
+        let (node, _) = self.directory.port(ix);
+        let lanes = &plan.routing.lanes;
+        if let Some(switch) = plan.topology.switch_by_guid(node.guid)
+            && !lanes.is_single()
+        {
+            return lanes.row(switch, input, output).copied();
+        }
+        // No packet leaves by the port that it came in by.
+        let is_turn = self.is_switch(ix) && input == output && input != PortNum::ZERO;
+        let tables = self.tables_of(ix, output).filter(|_| !is_turn)?;
+        Some(tables.row())
+    }
+
+    fn table(
+        &self,
+        ix: EndIx,
+        input: PortNum,
+        output: PortNum,
+    ) -> Option<SlToVlMappingTableRecord> {
+        let asked = |component, wanted: PortNum, port: PortNum| {
+            !self.is_switch(ix) || !self.mask.contains(component) || wanted == port
+        };
+        let wanted = &self.record;
+        let matches = asked(
+            SlToVlMappingTableRecord::INPUT_PORT_NUM,
+            wanted.input_port_num(),
+            input,
+        ) && asked(
+            SlToVlMappingTableRecord::OUTPUT_PORT_NUM,
+            wanted.output_port_num(),
+            output,
+        );
+        let mut record = SlToVlMappingTableRecord::default();
+        record
+            .set_lid(self.directory.end(ix).lid)
+            .set_input_port_num(input)
+            .set_output_port_num(output);
+        if let Some(row) = self.planned(ix, input, output) {
+            let mut mapping = SlToVlMapping::default();
+            mapping.set_vls(row);
+            record.set_mapping(&mapping);
+        }
+        matches.then_some(record)
+    }
+}

@@ -1,0 +1,58 @@
+//! SMInfoRecord: this subnet manager, and others as they answered when they were last polled.
+
+use rsm_ids::PortKey;
+use rsm_mad::wire::attr::{SmInfo, SmState};
+use rsm_mad::wire::sa::SmInfoRecord;
+
+use super::Query;
+use crate::directory::Directory;
+use crate::trust::Trust;
+
+pub(super) fn candidates(
+    query: Query<SmInfoRecord>,
+) -> impl Iterator<Item = Option<SmInfoRecord>> + Send + 'static {
+    let own = query.directory.by_lid(query.directory.plan.sm_lid);
+    let own = own.filter(|&ix| {
+        query
+            .ends(SmInfoRecord::LID, query.record.lid())
+            .contains(&ix.0)
+    });
+    let fabric = query.directory.fabric.clone();
+    let others = (0..fabric.managers.len()).map(move |index| fabric.managers[index]);
+    let own = own.into_iter().map(|_| None);
+    own.chain(others.map(Some)).map(move |other| match other {
+        None => query.keep(record(&query.directory, query.trust)),
+        Some((port, info)) => query.other(port, info),
+    })
+}
+
+impl Query<SmInfoRecord> {
+    /// Another manager that the requester may see. Its key is not known here.
+    fn other(&self, port: PortKey, mut info: SmInfo) -> Option<SmInfoRecord> {
+        let at = self.directory.fabric.find_port(port)?;
+        let lid = self.directory.lid_of(at)?;
+        let ix = self.directory.by_lid(lid)?;
+        let named = self.ends(SmInfoRecord::LID, self.record.lid());
+        if !named.contains(&ix.0) || !self.may_see(ix) {
+            return None;
+        }
+        info.set_sm_key(0);
+        let mut record = SmInfoRecord::default();
+        record.set_lid(lid).set_sm_info(&info);
+        self.keep(record)
+    }
+}
+
+/// The record of this subnet manager; only a master answers, so that its state is known.
+fn record(directory: &Directory, trust: Trust) -> SmInfoRecord {
+    let mut info = SmInfo::default();
+    info.set_guid(directory.own_guid)
+        .set_priority(directory.identity.priority)
+        .set_sm_state(SmState::Master);
+    if trust.is_trusted() {
+        info.set_sm_key(directory.identity.sm_key);
+    }
+    let mut record = SmInfoRecord::default();
+    record.set_lid(directory.plan.sm_lid).set_sm_info(&info);
+    record
+}

@@ -1,0 +1,20 @@
+//! SwitchInfoRecord: switches.
+
+use rsm_mad::wire::sa::SwitchInfoRecord;
+
+use super::Query;
+use crate::ends::EndIx;
+
+pub(super) fn candidates(
+    query: Query<SwitchInfoRecord>,
+) -> impl Iterator<Item = Option<SwitchInfoRecord>> + Send + 'static {
+    let ends = query.ends(SwitchInfoRecord::LID, query.record.lid());
+    ends.map(EndIx).map(move |ix| {
+        let (node, _) = query.directory.port(ix);
+        let mut record = SwitchInfoRecord::default();
+        record
+            .set_lid(query.directory.end(ix).lid)
+            .set_switch_info(node.switch.as_ref()?);
+        query.keep(record).filter(|_| query.may_see(ix))
+    })
+}

@@ -1,0 +1,149 @@
+//! Round-robin searches for Gets without a LID, whose record takes more than one step to find.
+
+use std::collections::VecDeque;
+
+use super::{Sa, SaAnswer};
+use rsm_ids::Lid;
+use rsm_mad::Time;
+
+/// How many there are at once. Each checks a thousand candidates in a turn and some hundred
+/// thousand in total, so that the last of so many is answered within seconds, about as long as a
+/// host waits.
+const MAX_SEARCHES: usize = 64;
+
+/// Searches for one LID; the rest is for others.
+const MAX_PER_CLIENT: usize = 8;
+
+/// A search for an answer.
+#[derive(Debug)]
+struct Search {
+    answer: SaAnswer,
+    /// When the request arrived.
+    at: Time,
+}
+
+/// The open searches, in turn.
+#[derive(Debug, Default)]
+pub struct Searches(VecDeque<Search>);
+
+/// The result of [`Searches::take`].
+#[derive(Debug)]
+pub enum Taken {
+    /// The search takes its turns from now on.
+    InTurn,
+    /// A repetition of a request whose search is open already.
+    Again,
+    /// There is no room.
+    Refused(Box<SaAnswer>),
+}
+
+impl Searches {
+    /// Whether no search is open.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes an open answer, to a request that arrived at `at`.
+    pub fn take(&mut self, answer: SaAnswer, at: Time) -> Taken {
+        let remote = answer.remote;
+        let tid = answer.header().mad().tid();
+        let same = |other: &Search| {
+            let (lid, qpn) = (other.answer.remote.lid, other.answer.remote.qpn);
+            (lid, qpn) == (remote.lid, remote.qpn) && other.answer.header().mad().tid() == tid
+        };
+        if self.0.iter().any(same) {
+            return Taken::Again;
+        }
+        if self.0.len() >= MAX_SEARCHES || self.of(remote.lid) >= MAX_PER_CLIENT {
+            return Taken::Refused(Box::new(answer));
+        }
+        self.0.push_back(Search { answer, at });
+        Taken::InTurn
+    }
+
+    fn of(&self, lid: Lid) -> usize {
+        let searches = self.0.iter();
+        searches
+            .filter(|search| search.answer.remote.lid == lid)
+            .count()
+    }
+
+    /// Gives the next search its turn. Returns the answer, if it is complete then, and when its
+    /// request arrived.
+    pub fn go_on(&mut self, sa: &mut Sa) -> Option<(SaAnswer, Time)> {
+        let Search { mut answer, at } = self.0.pop_front()?;
+        if sa.go_on(&mut answer) {
+            return Some((answer, at));
+        }
+        self.0.push_back(Search { answer, at });
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_mad::ids::Tid;
+    use rsm_mad::transport::RemoteAddress;
+    use rsm_mad::wire::sa::SaStatus;
+
+    use super::*;
+    use crate::{SaConfig, WORK_PER_PULL};
+
+    fn open(lid: u16, tid: u64, turns: usize) -> SaAnswer {
+        let remote = RemoteAddress::gsi(Lid(lid), 0);
+        let answer = SaAnswer::searched(remote, Tid(tid), (turns + 1) * WORK_PER_PULL - 1);
+        assert!(answer.is_open());
+        answer
+    }
+
+    #[test]
+    fn searches_take_turns_and_short_ones_end_first() {
+        let mut sa = Sa::new(SaConfig {
+            sm_key: 0,
+            ..SaConfig::default()
+        });
+        let mut searches = Searches::default();
+        for (lid, turns) in [(1, 3), (2, 1), (3, 2)] {
+            let taken = searches.take(open(lid, 7, turns), Time::from_nanos(lid.into()));
+            assert!(matches!(taken, Taken::InTurn));
+        }
+        let mut order = Vec::new();
+        let mut turns = 0;
+        while !searches.is_empty() {
+            turns += 1;
+            if let Some((answer, at)) = searches.go_on(&mut sa) {
+                assert_eq!(answer.status(), SaStatus::NO_RECORDS);
+                assert!(answer.datagram().is_some());
+                assert_eq!(at, Time::from_nanos(answer.remote.lid.0.into()));
+                order.push(answer.remote.lid.0);
+            }
+        }
+        assert_eq!((order, turns), (vec![2, 3, 1], 6));
+        let counted = sa.counters().answers;
+        assert_eq!(counted.get(&SaStatus::NO_RECORDS), Some(&3));
+    }
+
+    #[test]
+    fn searches_are_bounded_for_each_lid_and_in_total() {
+        let mut searches = Searches::default();
+        let mut taken = 0;
+        for tid in 0..100 {
+            match searches.take(open(1, tid, 9), Time::ZERO) {
+                Taken::InTurn => taken += 1,
+                Taken::Refused(answer) => assert_eq!(answer.header().mad().tid(), Tid(tid)),
+                Taken::Again => panic!("{tid} is new"),
+            }
+        }
+        assert_eq!(taken, MAX_PER_CLIENT);
+        // A repetition before the answer.
+        let again = searches.take(open(1, 0, 9), Time::ZERO);
+        assert!(matches!(again, Taken::Again));
+        for lid in 2..100 {
+            let is_full = taken == MAX_SEARCHES;
+            let took = searches.take(open(lid, 0, 9), Time::ZERO);
+            assert_eq!(matches!(took, Taken::Refused(_)), is_full);
+            taken += usize::from(!is_full);
+        }
+        assert_eq!(taken, MAX_SEARCHES);
+    }
+}

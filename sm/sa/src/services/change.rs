@@ -1,0 +1,178 @@
+//! Registering and deleting services (IBA 15.2.5.14).
+
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::sa::{ComponentMask, SaStatus, ServiceRecord};
+
+use super::{Id, Service, ServiceRegistry, usual_gid};
+use crate::directory::Directory;
+use crate::ends::EndIx;
+use crate::template::Template;
+use crate::trust::Trust;
+
+/// The components that a request to register a service must have.
+const NAMED: ComponentMask =
+    ComponentMask(ServiceRecord::SERVICE_ID.0 | ServiceRecord::SERVICE_GID.0);
+
+/// The requester.
+#[derive(Clone, Copy)]
+pub(crate) struct ServiceRequester<'a> {
+    pub(crate) directory: &'a Directory,
+    pub(crate) port: EndIx,
+    pub(crate) trust: Trust,
+}
+
+impl ServiceRequester<'_> {
+    fn guid(&self) -> Guid {
+        self.directory.end(self.port).guid
+    }
+
+    fn is_in(&self, port: EndIx, p_key: PKey) -> bool {
+        let mut keys = self.directory.p_keys(port).iter();
+        p_key.is_valid() && keys.any(|key| key.base() == p_key.base())
+    }
+}
+
+impl ServiceRegistry {
+    /// Answers Set of ServiceRecord: registers a service, or changes its data and its lease.
+    /// Without ServiceLease it stays until it is deleted; without ServiceP_Key it is reached in any
+    /// partition.
+    ///
+    /// # Errors
+    /// The status to answer with; nothing has changed then.
+    pub(crate) fn register(
+        &mut self,
+        record: &ServiceRecord,
+        mask: ComponentMask,
+        requester: &ServiceRequester<'_>,
+        now: Time,
+    ) -> Result<ServiceRecord, Status> {
+        if !mask.contains(NAMED) {
+            return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
+        }
+        // Refuses components that no record has.
+        Template::new(record, mask, ComponentMask(u64::MAX))?;
+        let mut record = *record;
+        if !mask.contains(ServiceRecord::SERVICE_P_KEY) {
+            record.set_service_p_key(PKey::INVALID);
+        }
+        let port = offering_port(&mut record, mask, requester)?;
+        if !mask.contains(ServiceRecord::SERVICE_LEASE) {
+            record.set_service_lease(ServiceRecord::LEASE_INDEFINITE);
+        }
+        if !mask.contains(ServiceRecord::SERVICE_KEY) {
+            record.set_service_key([0; 16]);
+        }
+        let lease = record.service_lease();
+        let until = (lease != ServiceRecord::LEASE_INDEFINITE)
+            .then(|| now + Duration::from_secs(u64::from(lease)));
+        let mut service = Service {
+            record,
+            port,
+            owner: requester.guid(),
+            until,
+        };
+        let id = service.id();
+        let known = self.get(&id).filter(|known| !known.is_over(now));
+        if let Some(known) = known {
+            if !may_change(known, &record, mask, requester) {
+                return Err(SaStatus::REQ_DENIED);
+            }
+            // The port that registered it remains the owner.
+            service.owner = known.owner;
+        } else if !self.make_room(service.owner) {
+            return Err(SaStatus::NO_RESOURCES);
+        }
+        let shown = service.shown(now);
+        self.insert(service);
+        Ok(shown)
+    }
+
+    /// Answers Delete of ServiceRecord: deletes a service. ServiceID, ServiceGID and ServiceP_Key
+    /// of the record identify it, whether or not the mask has them; other components in the mask,
+    /// but for ServiceLease, must match.
+    ///
+    /// # Errors
+    /// The status to answer with; nothing has changed then.
+    pub(crate) fn delete(
+        &mut self,
+        record: &ServiceRecord,
+        mask: ComponentMask,
+        requester: &ServiceRequester<'_>,
+        now: Time,
+    ) -> Result<ServiceRecord, Status> {
+        let apart = NAMED | ServiceRecord::SERVICE_P_KEY | ServiceRecord::SERVICE_LEASE;
+        let template = Template::new(record, mask, apart)?;
+        let gid = usual_gid(requester.directory, record.service_gid());
+        let id = |p_key| Id {
+            service: record.service_id(),
+            gid,
+            p_key,
+        };
+        let known = self.get(&id(record.service_p_key())).or_else(|| {
+            // A service registered without P_Key has 0, even if this request has another.
+            let open = !mask.contains(ServiceRecord::SERVICE_P_KEY);
+            open.then(|| self.get(&id(PKey::INVALID))).flatten()
+        });
+        let known = known
+            .filter(|known| !known.is_over(now) && template.matches(&known.record))
+            .ok_or(SaStatus::NO_RECORDS)?;
+        if !may_change(known, record, mask, requester) {
+            return Err(SaStatus::REQ_DENIED);
+        }
+        let id = known.id();
+        let removed = self.remove(&id).ok_or(SaStatus::NO_RECORDS)?;
+        Ok(removed.shown(now))
+    }
+}
+
+/// The port that offers the service to register. Puts the GID into its usual form.
+///
+/// # Errors
+/// ERR_REQ_INVALID_GID if the port does not exist, or the requester may not see it; ERR_REQ_INVALID
+/// if it or the requester is not in the partition.
+fn offering_port(
+    record: &mut ServiceRecord,
+    mask: ComponentMask,
+    requester: &ServiceRequester<'_>,
+) -> Result<Guid, Status> {
+    let directory = requester.directory;
+    let p_key = record.service_p_key();
+    let in_partition =
+        |port| !mask.contains(ServiceRecord::SERVICE_P_KEY) || requester.is_in(port, p_key);
+    let trusted = requester.trust.is_trusted();
+    let port = if record.service_gid().is_multicast() {
+        requester.port
+    } else {
+        let gid = usual_gid(directory, record.service_gid());
+        record.set_service_gid(gid);
+        directory
+            .by_name(gid.guid())
+            .filter(|&port| trusted || directory.may_see(requester.port, port))
+            .ok_or(SaStatus::REQ_INVALID_GID)?
+    };
+    if !in_partition(port) || !(trusted || in_partition(requester.port)) {
+        return Err(SaStatus::REQ_INVALID);
+    }
+    Ok(directory.end(port).guid)
+}
+
+/// Whether the requester may change or delete a service: the port that offers it, the port that
+/// registered it, a trusted requester, and one that shows the key that the service was registered
+/// with. A key of 0 does not count.
+fn may_change(
+    known: &Service,
+    record: &ServiceRecord,
+    mask: ComponentMask,
+    requester: &ServiceRequester<'_>,
+) -> bool {
+    let guid = requester.guid();
+    let key = known.record.service_key();
+    let shows_key =
+        mask.contains(ServiceRecord::SERVICE_KEY) && *key != [0; 16] && key == record.service_key();
+    requester.trust.is_trusted() || guid == known.port || guid == known.owner || shows_key
+}

@@ -1,0 +1,189 @@
+//! Services as they were at one moment, for queries.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use rsm_mad::Time;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::sa::{ComponentMask, ServiceRecord};
+
+use super::{Id, Service, usual_gid};
+use crate::directory::Directory;
+use crate::ends::EndIx;
+use crate::template::Template;
+use crate::trust::Trust;
+
+/// ServiceName, padded with NUL.
+type Name = [u8; 64];
+
+/// All services, by identifier and by name.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Index {
+    pub(super) by_id: BTreeMap<Id, Arc<Service>>,
+    by_name: BTreeMap<Name, BTreeSet<Id>>,
+}
+
+impl Index {
+    pub(super) fn insert(&mut self, id: Id, service: Service) {
+        let name = *service.record.service_name();
+        self.by_name.entry(name).or_default().insert(id);
+        self.by_id.insert(id, Arc::new(service));
+    }
+
+    pub(super) fn remove(&mut self, id: &Id) -> Option<Arc<Service>> {
+        let service = self.by_id.remove(id)?;
+        let name = service.record.service_name();
+        if let Some(ids) = self.by_name.get_mut(name) {
+            ids.remove(id);
+            if ids.is_empty() {
+                self.by_name.remove(name);
+            }
+        }
+        Some(service)
+    }
+}
+
+/// All services at one moment.
+#[derive(Clone, Default, Debug)]
+pub struct ServicesView {
+    index: Arc<Index>,
+}
+
+impl ServicesView {
+    pub(super) fn of(index: Arc<Index>) -> ServicesView {
+        ServicesView { index }
+    }
+
+    /// All services, by ServiceID, ServiceGID and ServiceP_Key.
+    pub fn services(&self) -> impl ExactSizeIterator<Item = &Service> {
+        self.index.by_id.values().map(Arc::as_ref)
+    }
+
+    /// The services behind `after`, in the same order.
+    pub fn services_after(&self, after: Option<Id>) -> impl Iterator<Item = &Service> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let services = self.index.by_id.range((from, Bound::Unbounded));
+        services.map(|(_, service)| service.as_ref())
+    }
+
+    /// The service with this identifier.
+    pub fn get(&self, id: &Id) -> Option<&Service> {
+        self.index.by_id.get(id).map(Arc::as_ref)
+    }
+}
+
+/// The requester, and the directory that decides which services it sees.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceAccess {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) requester: EndIx,
+    pub(crate) trust: Trust,
+}
+
+impl ServiceAccess {
+    /// Whether the requester may see a service: it can reach the port in the service's partition,
+    /// or, if the service has none, in any partition.
+    fn allows(&self, service: &Service) -> bool {
+        if self.trust.is_trusted() {
+            return true;
+        }
+        let p_key = service.record.service_p_key();
+        let port = self.directory.by_guid(service.port);
+        match port {
+            Some(port) if p_key.is_valid() => self
+                .directory
+                .common_p_keys(self.requester, port)
+                .any(|key| key.base() == p_key.base()),
+            Some(port) => self.directory.may_see(self.requester, port),
+            // The port is away: members of the service's partition see the service; without a
+            // partition, only trusted requesters do.
+            None => {
+                let mut keys = self.directory.p_keys(self.requester).iter();
+                p_key.is_valid() && keys.any(|key: &PKey| key.base() == p_key.base())
+            }
+        }
+    }
+}
+
+/// The candidates of a Get or GetTable, each of which matches or not.
+#[derive(Debug)]
+pub(crate) struct ServiceQuery {
+    view: ServicesView,
+    access: ServiceAccess,
+    template: Template,
+    now: Time,
+    /// The only ServiceID.
+    service: Option<u64>,
+    /// The only name.
+    name: Option<Name>,
+    after: Bound<Id>,
+}
+
+impl ServiceQuery {
+    /// The query of `record` and `mask` at `now`.
+    ///
+    /// # Errors
+    /// ERR_REQ_INVALID for components that do not exist.
+    pub(crate) fn new(
+        view: ServicesView,
+        access: ServiceAccess,
+        record: &ServiceRecord,
+        mask: ComponentMask,
+        now: Time,
+    ) -> Result<ServiceQuery, Status> {
+        let mut record = *record;
+        record.set_service_gid(usual_gid(&access.directory, record.service_gid()));
+        let has = |component| mask.contains(component);
+        let service = has(ServiceRecord::SERVICE_ID).then(|| record.service_id());
+        let first = Id {
+            service: service.unwrap_or(0),
+            gid: Gid(0),
+            p_key: PKey::INVALID,
+        };
+        Ok(ServiceQuery {
+            template: Template::new(&record, mask, ComponentMask::NONE)?,
+            name: has(ServiceRecord::SERVICE_NAME).then(|| *record.service_name()),
+            view,
+            access,
+            now,
+            service,
+            after: Bound::Included(first),
+        })
+    }
+
+    fn shown(&self, service: &Service) -> Option<ServiceRecord> {
+        if service.is_over(self.now) || !self.access.allows(service) {
+            return None;
+        }
+        let mut record = service.shown(self.now);
+        // A requester that knows the key may search by it; no untrusted one learns it.
+        let found = self.template.matches(&record);
+        if !self.access.trust.is_trusted() {
+            record.set_service_key([0; 16]);
+        }
+        found.then_some(record)
+    }
+}
+
+impl Iterator for ServiceQuery {
+    type Item = Option<ServiceRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let range = (self.after, Bound::Unbounded);
+        let index = &self.view.index;
+        let id = match &self.name {
+            Some(name) => index.by_name.get(name)?.range(range).next(),
+            None => index.by_id.range(range).next().map(|(id, _)| id),
+        };
+        let id = *id?;
+        if self.service.is_some_and(|service| service != id.service) {
+            return None;
+        }
+        self.after = Bound::Excluded(id);
+        let service = index.by_id.get(&id)?;
+        Some(self.shown(service))
+    }
+}

@@ -1,0 +1,323 @@
+//! Notices are reported to subscribers, and reports are answered.
+
+use super::*;
+
+#[test]
+fn a_port_that_goes_and_comes_back_is_reported_to_subscribers() {
+    let mut world = up();
+    let hosts = world.hosts();
+    let mut info = all_of(64);
+    info.set_resp_time_value(31);
+    let answered = set(&mut world, hosts[0], &info).unwrap();
+    assert_eq!(answered, info, "a copy of the request (o13-12.1.1)");
+    set(&mut world, hosts[0], &all_of(65)).unwrap();
+    set(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
+    assert!(reports(&mut world, START).is_empty(), "nothing is news yet");
+    let before = world.sa.events().counters().notices;
+
+    let (whole, less) = (world.snapshot.clone(), without(&world, hosts[3]));
+    publish(&mut world, &less, START);
+    let sent = reports(&mut world, START);
+    assert_eq!(
+        sent.iter().map(trap_of).collect::<Vec<_>>(),
+        [(65, hosts[0]), (65, hosts[1])]
+    );
+    let notice = told(&sent[0]);
+    let about = notice.notice();
+    let TrapDetails::GidChange(change) = about.details() else {
+        panic!("{notice:?}");
+    };
+    assert_eq!(change.gid(), world.gid(hosts[3]));
+    assert_eq!(notice.notice().producer_type(), ProducerType::CLASS_MANAGER);
+    assert_eq!(notice.notice().notice_type(), NoticeType::SubnetManagement);
+    let manager = world.snapshot.plan.as_ref().unwrap().sm_lid;
+    assert_eq!(notice.notice().issuer_lid(), manager);
+    assert_eq!(notice.issuer_gid(), world.gid(manager));
+    assert_eq!(sent[0].remote, address(hosts[0], QPN));
+    assert_eq!(sent[0].patience, limits::SHORTEST_WAIT);
+
+    // Back at once: the report waits for the end of the quiet time.
+    publish(&mut world, &whole, START);
+    for report in &sent {
+        answer(&mut world, report);
+    }
+    assert!(reports(&mut world, START).is_empty());
+    let later = START + limits::QUIET;
+    assert_eq!(world.sa.events().next_deadline(), Some(later));
+    world.sa.handle_deadline(later);
+    let sent = reports(&mut world, later);
+    assert_eq!(
+        sent.iter().map(trap_of).collect::<Vec<_>>(),
+        [(64, hosts[0]), (64, hosts[1])]
+    );
+    for report in &sent {
+        answer(&mut world, report);
+    }
+    let counters = world.sa.events().counters();
+    assert_eq!((counters.notices - before, counters.answered), (2, 4));
+    assert_eq!((counters.stray, counters.unanswered), (0, 0));
+
+    // One subscription is left after these two end.
+    unset(&mut world, hosts[0], &info).unwrap();
+    assert_eq!(
+        unset(&mut world, hosts[0], &info),
+        Err(SaStatus::REQ_INVALID)
+    );
+    unset(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
+    assert_eq!(world.sa.events().len(), 1);
+    let much_later = later + limits::QUIET * 2;
+    world.sa.handle_deadline(much_later);
+    publish(&mut world, &less, much_later);
+    let sent = reports(&mut world, much_later);
+    assert_eq!(
+        sent.iter().map(trap_of).collect::<Vec<_>>(),
+        [(65, hosts[0])]
+    );
+}
+
+#[test]
+fn traps_of_a_switch_are_forwarded_to_matching_subscriptions() {
+    let mut world = up();
+    let (hosts, switches) = (world.hosts(), world.switches());
+    let of = |change: &dyn Fn(&mut InformInfo)| {
+        let mut info = all_of(128);
+        change(&mut info);
+        info
+    };
+    let gid = world.gid(switches[0]);
+    let other = world.gid(switches[1]);
+    let (first, last) = (Lid(switches[0].0), Lid(switches[0].0));
+    let wanted: Vec<(InformInfo, bool)> = vec![
+        (of(&|_| ()), true),
+        (
+            of(&|info| {
+                info.set_device_id(144);
+            }),
+            false,
+        ),
+        (
+            of(&|info| {
+                info.set_notice_type(1);
+            }),
+            true,
+        ),
+        (
+            of(&|info| {
+                info.set_notice_type(3);
+            }),
+            false,
+        ),
+        (
+            of(&|info| {
+                info.set_vendor_id(2);
+            }),
+            true,
+        ),
+        (
+            of(&|info| {
+                info.set_vendor_id(1);
+            }),
+            false,
+        ),
+        (
+            of(&|info| {
+                info.set_is_generic(0);
+            }),
+            false,
+        ),
+        (
+            of(&|info| {
+                info.set_gid(gid);
+            }),
+            true,
+        ),
+        (
+            of(&|info| {
+                info.set_gid(other);
+            }),
+            false,
+        ),
+        (
+            of(&|info| {
+                info.set_lid_range_begin(first).set_lid_range_end(last);
+            }),
+            true,
+        ),
+        (
+            of(&|info| {
+                info.set_lid_range_begin(first);
+            }),
+            true,
+        ),
+        (
+            of(&|info| {
+                info.set_lid_range_begin(hosts[0]);
+            }),
+            false,
+        ),
+    ];
+    for (number, (info, _)) in wanted.iter().enumerate() {
+        let from = address(hosts[1], QPN + number as u32);
+        send(&mut world, from, info, 0).unwrap();
+    }
+    let notice = link_change(switches[0]);
+    world.sa.notice(&notice, START);
+    let told_to: BTreeSet<u32> = reports(&mut world, START)
+        .iter()
+        .map(|report| {
+            assert_eq!(told(report).notice(), notice);
+            assert_eq!(told(report).issuer_gid(), gid);
+            report.remote.qpn
+        })
+        .collect();
+    let expected = wanted.iter().enumerate().filter(|(_, (_, told))| *told);
+    let expected: BTreeSet<u32> = expected.map(|(number, _)| QPN + number as u32).collect();
+    assert_eq!(told_to, expected);
+    // A trap of an unknown port goes to no subscriber.
+    world.sa.notice(&link_change(Lid(0xBFFF)), START);
+    assert!(reports(&mut world, START).is_empty());
+    assert_eq!(world.sa.counters().unknown_issuers, 1);
+}
+
+#[test]
+fn a_storm_of_traps_is_reported_once_per_quiet_time() {
+    let mut world = up();
+    let (hosts, switches) = (world.hosts(), world.switches());
+    set(&mut world, hosts[1], &all_of(128)).unwrap();
+    let mut now = START;
+    let mut sent = 0;
+    for _ in 0..1000 {
+        world.sa.notice(&link_change(switches[0]), now);
+        for report in reports(&mut world, now) {
+            sent += 1;
+            answer(&mut world, &report);
+        }
+        now += Duration::from_millis(5);
+        world.sa.handle_deadline(now);
+    }
+    now += limits::QUIET;
+    world.sa.handle_deadline(now);
+    for report in reports(&mut world, now) {
+        sent += 1;
+        answer(&mut world, &report);
+    }
+    // Five seconds: the first, and one in each second after that.
+    assert_eq!(sent, 6);
+    world.sa.handle_deadline(now + limits::QUIET);
+    assert_eq!(
+        world.sa.events().next_deadline().filter(|&due| due > now),
+        None
+    );
+}
+
+#[test]
+fn slow_subscribers_get_the_last_notice_of_each_subject_one_by_one() {
+    let mut world = up();
+    let (hosts, switches) = (world.hosts(), world.switches());
+    set(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
+    let (whole, less) = (world.snapshot.clone(), without(&world, hosts[3]));
+    publish(&mut world, &less, START);
+    let first = reports(&mut world, START);
+    assert_eq!(first.len(), 1);
+    let mut now = START;
+    for round in 0..10 {
+        now += limits::QUIET;
+        world.sa.handle_deadline(now);
+        let snapshot = if round % 2 == 0 { &whole } else { &less };
+        publish(&mut world, snapshot, now);
+        world.sa.notice(&link_change(switches[1]), now);
+        // The slow subscriber gets only repeats of the first report until it answers.
+        for report in reports(&mut world, now) {
+            assert_eq!(told(&report), told(&first[0]));
+            assert_eq!(report.mad, first[0].mad, "the same transaction");
+        }
+        if round == 1 {
+            answer(&mut world, &first[0]);
+            break;
+        }
+    }
+    // One link state change, and the port that is gone again: its return meanwhile is not reported.
+    let second = reports(&mut world, now);
+    assert_eq!(second.len(), 1);
+    answer(&mut world, &second[0]);
+    let third = reports(&mut world, now);
+    answer(&mut world, &third[0]);
+    assert!(reports(&mut world, now).is_empty());
+    let traps: BTreeSet<u16> = [&second[0], &third[0]].map(|r| trap_of(r).0).into();
+    assert_eq!(traps, BTreeSet::from([65, 128]));
+}
+
+#[test]
+fn unanswered_reports_end_the_subscription() {
+    let mut world = up();
+    let (hosts, switches) = (world.hosts(), world.switches());
+    set(&mut world, hosts[1], &all_of(128)).unwrap();
+    set(&mut world, hosts[2], &all_of(128)).unwrap();
+    world.sa.notice(&link_change(switches[0]), START);
+    let first = reports(&mut world, START);
+    assert_eq!(first.len(), 2);
+    // No other port or queue pair answers the report, nor another transaction.
+    answer_from(&mut world, &first[0], address(hosts[2], QPN));
+    answer_from(&mut world, &first[0], address(hosts[1], 1));
+    let mut wrong = first[0].clone();
+    SaMad::from_bytes_mut(&mut wrong.mad)
+        .header
+        .mad_mut()
+        .set_tid(Tid(0xFFFF));
+    answer(&mut world, &wrong);
+    assert_eq!(world.sa.events().counters().stray, 3);
+    answer(&mut world, &first[1]);
+    let mut now = START;
+    let mut attempts = 1;
+    while let Some(due) = world.sa.events().next_deadline().filter(|_| attempts < 100) {
+        now = now.max(due);
+        world.sa.handle_deadline(now);
+        for report in reports(&mut world, now) {
+            assert_eq!(report.remote.lid, hosts[1]);
+            assert_eq!(report.mad, first[0].mad, "the same transaction");
+            attempts += 1;
+        }
+    }
+    assert_eq!(attempts, limits::ATTEMPTS);
+    let waited = now.since(START);
+    assert!(waited < limits::LONGEST_WAIT * (limits::ATTEMPTS + 1));
+    assert_eq!(world.sa.events().len(), 1);
+    assert_eq!(world.sa.events().counters().unanswered, 1);
+    // The SA does not ask the host to register anew: the program is gone, and others would suffer.
+    assert_eq!(world.sa.poll_reregister(), None);
+    // A late answer matches no report.
+    answer(&mut world, &first[0]);
+    assert_eq!(world.sa.events().counters().stray, 4);
+}
+
+#[test]
+fn reports_that_the_transport_gives_up_are_sent_again() {
+    let mut world = up();
+    let (hosts, switches) = (world.hosts(), world.switches());
+    set(&mut world, hosts[1], &all_of(128)).unwrap();
+    world.sa.notice(&link_change(switches[0]), START);
+    let first = reports(&mut world, START).pop().unwrap();
+    let tid = SaMad::from_bytes(&first.mad).header.mad().tid();
+    for attempt in 1..limits::ATTEMPTS {
+        // The upper half of the TID is the kernel's.
+        world.sa.unanswered(Tid(tid.0 | 7 << 32));
+        world.sa.unanswered(tid);
+        assert_eq!(reports(&mut world, START).len(), 1, "attempt {attempt}");
+    }
+    world.sa.unanswered(tid);
+    assert!(world.sa.events().is_empty());
+    assert!(reports(&mut world, START).is_empty());
+}
+
+#[test]
+fn a_port_has_one_subject_whether_it_comes_or_goes() {
+    let world = up();
+    let directory = crate::Directory::of(&world.snapshot, None).unwrap();
+    let port = |lid, up| {
+        let ix = directory.by_lid(lid).unwrap();
+        News::of_port(&directory, ix, up).subject()
+    };
+    let hosts = world.hosts();
+    assert_eq!(port(hosts[0], true), port(hosts[0], false));
+    assert_ne!(port(hosts[0], true), port(hosts[1], true));
+}

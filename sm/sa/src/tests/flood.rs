@@ -1,0 +1,216 @@
+//! Hosts that take more than their share: bounds hold, and other hosts are answered.
+
+use std::time::Duration;
+
+use rsm_config::KNOWN_KEY;
+use rsm_ids::Lid;
+use rsm_mad::Time;
+use rsm_mad::ids::{Gid, Tid};
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::*;
+
+use super::world::{SM_KEY, SMALL, World};
+use crate::SaRequest;
+use crate::mcast::limits::{MAX_GROUPS_PER_PORT, MAX_VERSIONS};
+
+/// Twice as many as one port may have, and more than there are multicast LIDs in usual switches.
+const MANY: u32 = 10_000;
+
+/// The components of a request that makes a group.
+const COMPLETE: ComponentMask = ComponentMask(
+    McMemberRecord::MGID.0
+        | McMemberRecord::PORT_GID.0
+        | McMemberRecord::JOIN_STATE.0
+        | McMemberRecord::Q_KEY.0
+        | McMemberRecord::P_KEY.0
+        | McMemberRecord::T_CLASS.0
+        | McMemberRecord::SL.0
+        | McMemberRecord::FLOW_LABEL.0,
+);
+
+/// A transient group that the SA has not assigned.
+fn name(number: u32) -> Gid {
+    Gid(0xFF12_A01D_0000_0000_0000_0000_0000_0000 | u128::from(number))
+}
+
+/// The answer to a host that joins a group, or makes it.
+fn join(world: &mut World, host: Lid, mgid: Gid, p_key: PKey) -> Result<McMemberRecord, Status> {
+    let mut record = McMemberRecord::default();
+    record
+        .set_mgid(mgid)
+        .set_port_gid(world.gid(host))
+        .set_q_key(0x8000_0001)
+        .set_p_key(p_key)
+        .set_join_state(JoinState::FULL_MEMBER);
+    let mad = SaMad::request(Method::SET, Tid(1), COMPLETE, &record);
+    let answer = from(world, host, &mad).expect("every request is answered");
+    super::world::records(answer).map(|records| records[0])
+}
+
+fn from(world: &mut World, host: Lid, mad: &SaMad) -> Option<crate::SaAnswer> {
+    let request = SaRequest {
+        bytes: mad.as_bytes(),
+        requester: RemoteAddress::gsi(host, 0),
+    };
+    world.sa.handle(request, world.now)
+}
+
+/// Two partitions of two hosts each.
+fn two_partitions() -> (World, Vec<Lid>) {
+    let world = World::new(SMALL);
+    let hosts = world.hosts();
+    let tables: Vec<(Lid, &[u16])> = vec![
+        (hosts[0], &[0x8001]),
+        (hosts[1], &[0x8001]),
+        (hosts[2], &[0x8002]),
+        (hosts[3], &[0x8002]),
+    ];
+    (world.with_partitions(&tables), hosts)
+}
+
+#[test]
+fn a_port_that_makes_thousands_of_groups_is_refused_beyond_its_share() {
+    let (mut world, hosts) = two_partitions();
+    let greedy = hosts[0];
+    let (mut made, mut refused) = (0, 0);
+    for number in 0..MANY {
+        match join(&mut world, greedy, name(number), PKey(0x8001)) {
+            Ok(_) => made += 1,
+            Err(status) => {
+                assert_eq!(status, SaStatus::NO_RESOURCES);
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!(made, MAX_GROUPS_PER_PORT);
+    assert_eq!(refused, MANY as usize - MAX_GROUPS_PER_PORT);
+    let registry = world.sa.multicast();
+    assert_eq!(registry.members(), MAX_GROUPS_PER_PORT);
+    // Beside the well-known ones.
+    let groups = registry.groups().filter(|group| !group.well_known).count();
+    assert_eq!(groups, MAX_GROUPS_PER_PORT);
+    // A port with its full share may join its own groups again.
+    assert!(join(&mut world, greedy, name(0), PKey(0x8001)).is_ok());
+    // Other ports, of the other partition too, make theirs.
+    for (host, p_key) in [(hosts[1], 0x8001), (hosts[2], 0x8002), (hosts[3], 0x8002)] {
+        let own = name(MANY + u32::from(host.0));
+        let answer = join(&mut world, host, own, PKey(p_key)).unwrap();
+        // Never a multicast LID of the other partition.
+        let sharing = world.sa.multicast().groups();
+        let mut sharing = sharing.filter(|group| group.mlid == answer.mlid());
+        assert!(sharing.all(|group| group.parameters.p_key.base() == p_key & 0x7FFF));
+    }
+    // No query for all groups, or for one by MGID, shows a group of another partition.
+    let mut wanted = McMemberRecord::default();
+    let all = SaMad::request(Method::GET_TABLE, Tid(2), ComponentMask::NONE, &wanted);
+    let table = from(&mut world, hosts[2], &all).unwrap();
+    let seen = super::world::records::<McMemberRecord>(table).unwrap();
+    assert!(seen.iter().all(|group| group.p_key().base() == 0x0002));
+    assert_eq!(seen.len(), 2);
+    wanted.set_mgid(name(7));
+    let one = SaMad::request(Method::GET, Tid(3), McMemberRecord::MGID, &wanted);
+    let refused = from(&mut world, hosts[2], &one).unwrap();
+    assert_eq!(refused.status(), SaStatus::NO_RECORDS);
+    let taken = join(&mut world, hosts[2], name(7), PKey(0x8002));
+    assert_eq!(taken.unwrap_err(), SaStatus::REQ_INVALID);
+}
+
+#[test]
+fn thousands_of_memberships_end_when_their_port_is_gone() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    world.sa.handle_deadline(Time::ZERO);
+    for number in 0..MANY {
+        let _ = join(&mut world, hosts[2], name(number), PKey::DEFAULT_FULL);
+    }
+    assert_eq!(world.sa.multicast().members(), MAX_GROUPS_PER_PORT);
+    world.take_away(hosts[2]);
+    world
+        .sa
+        .handle_deadline(Time::ZERO + Duration::from_secs(1));
+    world
+        .sa
+        .handle_deadline(Time::ZERO + Duration::from_secs(60));
+    let registry = world.sa.multicast();
+    assert_eq!(registry.members(), 0);
+    assert!(registry.groups().all(|group| group.well_known));
+}
+
+#[test]
+fn guessed_keys_get_no_answer_change_nothing_and_cost_others_nothing() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let mut record = McMemberRecord::default();
+    record
+        .set_mgid(name(1))
+        .set_port_gid(world.gid(hosts[0]))
+        .set_p_key(PKey::DEFAULT_FULL)
+        .set_join_state(JoinState::FULL_MEMBER);
+    let mut mad = SaMad::request(Method::SET, Tid(1), COMPLETE, &record);
+    let mut guesses = 0;
+    for guess in 1..=u64::from(MANY) {
+        // Near the right one, and all over.
+        for key in [SM_KEY ^ guess, guess.rotate_left(32), guess] {
+            // A key of 0, and the one that everybody knows, are no guesses.
+            if key == SM_KEY || key == 0 || key == KNOWN_KEY {
+                continue;
+            }
+            guesses += 1;
+            mad.header.set_sm_key(key);
+            assert!(from(&mut world, hosts[0], &mad).is_none());
+        }
+    }
+    let counters = world.sa.counters();
+    assert!(guesses > 2 * u64::from(MANY));
+    assert_eq!(counters.wrong_keys, guesses);
+    // Requests with a wrong key count neither as requests nor as answers.
+    assert!(counters.answers.is_empty() && counters.requests.is_empty());
+    assert_eq!(world.sa.multicast().members(), 0);
+    let mut path = PathRecord::default();
+    path.set_slid(hosts[1]).set_dlid(hosts[2]);
+    let found = world.get(PathRecord::SLID | PathRecord::DLID, &path);
+    assert_eq!(found.unwrap().dlid(), hosts[2]);
+}
+
+#[test]
+fn unfetched_tables_hold_at_most_max_versions() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let all = SaMad::request(
+        Method::GET_TABLE,
+        Tid(2),
+        ComponentMask::NONE,
+        &McMemberRecord::default(),
+    );
+    let mut held = Vec::new();
+    for number in 0..MAX_VERSIONS as u32 {
+        join(&mut world, hosts[1], name(number), PKey::DEFAULT_FULL).unwrap();
+        // Two tables of the same version count as one.
+        for _ in 0..2 {
+            let table = from(&mut world, hosts[0], &all).unwrap();
+            assert_eq!(table.status(), Status::OK);
+            held.push(table);
+        }
+    }
+    join(&mut world, hosts[1], name(1000), PKey::DEFAULT_FULL).unwrap();
+    let refused = from(&mut world, hosts[0], &all).unwrap();
+    assert_eq!(refused.status(), Status::BUSY);
+    // Other queries do not wait, and as soon as one table is fetched there is room again.
+    let mut path = PathRecord::default();
+    path.set_slid(hosts[1]).set_dlid(hosts[2]);
+    assert!(
+        world
+            .get(PathRecord::SLID | PathRecord::DLID, &path)
+            .is_ok()
+    );
+    held.drain(..2);
+    let table = from(&mut world, hosts[0], &all).unwrap();
+    let groups = super::world::records::<McMemberRecord>(table).unwrap();
+    let made = groups.iter().filter(|group| group.mgid().0 >= name(0).0);
+    assert!(made.count() > MAX_VERSIONS);
+    // The first table shows the groups as they were then.
+    let first = super::world::records::<McMemberRecord>(held.remove(0)).unwrap();
+    assert_eq!(first.len() + MAX_VERSIONS - 1, groups.len());
+}

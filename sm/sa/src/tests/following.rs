@@ -1,0 +1,177 @@
+//! A directory made from the one before is the one made of the whole snapshot.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use rsm_ids::{Guid, PortKey};
+use rsm_mad::wire::attr::{Mtu, PortState};
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_plan::{self, Plan, PlanJob};
+use rsm_state::Snapshot;
+
+use super::world::{World, planned};
+use crate::{Directory, EndIx};
+
+/// Two levels with two cables between switches, three levels, and no tree.
+const SPECS: [&str; 3] = [
+    "pgft:2;3,3;1,2;1,2",
+    "fat-tree:k=4,levels=3",
+    "random:switches=6,degree=3,hosts=2",
+];
+
+/// A change of the subnet between two snapshots.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    /// This cable goes, or comes back.
+    Cable(usize),
+    /// This port has another MTU.
+    Mtu(usize),
+    /// The state of this port of a host changes.
+    State(usize),
+    /// This port loses its LID, or gets it again.
+    Lid(usize),
+    /// The plan follows the fabric.
+    Plan,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        3 => any::<usize>().prop_map(Change::Cable),
+        2 => any::<usize>().prop_map(Change::Mtu),
+        1 => any::<usize>().prop_map(Change::State),
+        1 => any::<usize>().prop_map(Change::Lid),
+        4 => Just(Change::Plan),
+    ]
+}
+
+/// The subnet of a test.
+struct Subnet {
+    /// With all cables.
+    whole: Fabric,
+    gone: BTreeSet<PortKey>,
+    plan: Arc<Plan>,
+    snapshot: Snapshot,
+}
+
+impl Subnet {
+    fn new(spec: &str) -> Subnet {
+        let (whole, plan) = planned(spec, 0);
+        let world = World::of(whole.clone(), plan);
+        let plan = world.snapshot.plan.clone().unwrap();
+        Subnet {
+            whole,
+            gone: BTreeSet::new(),
+            plan,
+            snapshot: world.snapshot,
+        }
+    }
+
+    fn carry_out(&mut self, change: Change) {
+        match change {
+            Change::Cable(number) => {
+                let cables: Vec<PortKey> = self
+                    .whole
+                    .links()
+                    .map(|(end, _)| self.whole.key(end))
+                    .collect();
+                let cable = cables[number % cables.len()];
+                if !self.gone.remove(&cable) {
+                    self.gone.insert(cable);
+                }
+            }
+            Change::Mtu(number) => self.at_port(number, |info| {
+                let other = match info.neighbor_mtu() {
+                    Mtu::Bytes2048 => Mtu::Bytes4096,
+                    _ => Mtu::Bytes2048,
+                };
+                info.set_neighbor_mtu(other);
+            }),
+            Change::State(number) => self.at_port(number, |info| {
+                let other = match info.port_state() {
+                    PortState::Active => PortState::Armed,
+                    _ => PortState::Active,
+                };
+                info.set_port_state(other);
+            }),
+            Change::Lid(number) => self.at_port(number, |info| {
+                let lid = info.lid().0;
+                info.set_lid(rsm_ids::Lid(if lid == 0 { 0x4000 } else { 0 }));
+            }),
+            Change::Plan => {}
+        }
+        self.snapshot.fabric = Arc::new(match self.gone.is_empty() {
+            true => self.whole.clone(),
+            false => self.whole.without(&self.gone),
+        });
+        if matches!(change, Change::Plan) {
+            let job = PlanJob::after(&self.plan, self.snapshot.fabric.clone());
+            // A plan that is refused leaves the one before in force.
+            if let Ok(plan) = rsm_plan::plan(&job).plan() {
+                self.plan = plan.clone();
+                self.snapshot.plan = Some(plan);
+            }
+        }
+    }
+
+    fn at_port(&mut self, number: usize, write: impl FnOnce(&mut rsm_mad::wire::attr::PortInfo)) {
+        let ports: Vec<_> = self.whole.end_ports().map(|(at, _)| at).collect();
+        let at = ports[number % ports.len()];
+        write(self.whole.port_mut(at).info.as_mut().unwrap());
+    }
+}
+
+/// The ports that are in one of the directories only, or in other partitions.
+fn differing_one_by_one(before: &Directory, after: &Directory) -> BTreeSet<Guid> {
+    let partitions = |directory: &Directory, guid| {
+        let ix = directory.by_guid(guid)?;
+        Some(directory.p_keys(ix).to_vec())
+    };
+    let ports = [before, after]
+        .map(|directory| (0..directory.len()).map(|ix| directory.end(EndIx(ix as u32)).guid));
+    let ports = ports.into_iter().flatten();
+    let differ = |guid: &Guid| partitions(before, *guid) != partitions(after, *guid);
+    ports.filter(differ).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_changes(spec in 0..SPECS.len(), changes in prop::collection::vec(change(), 1..12)) {
+        let mut subnet = Subnet::new(SPECS[spec]);
+        let mut followed = Directory::of(&subnet.snapshot, None).unwrap();
+        for change in changes {
+            let before = followed.clone();
+            subnet.carry_out(change);
+            followed = Directory::of(&subnet.snapshot, Some(&followed)).unwrap();
+            let whole = Directory::of(&subnet.snapshot, None).unwrap();
+            prop_assert!(followed.answers_as(&whole), "after {change:?}");
+            for after in [&followed, &whole] {
+                let differing = after.differing_members(&before).unwrap();
+                let expected = differing_one_by_one(&before, after);
+                prop_assert!(differing.is_superset(&expected), "after {change:?}");
+            }
+        }
+    }
+}
+
+/// A cable between switches that goes and comes back concerns no end port: all that is arranged by
+/// them is shared.
+#[test]
+fn a_cable_between_switches_leaves_the_ends_as_they_are() {
+    let mut subnet = Subnet::new("pgft:2;3,3;1,2;1,2");
+    let before = Directory::of(&subnet.snapshot, None).unwrap();
+    let is_switch = |end: PortRef| subnet.whole.node(end.node).is_switch();
+    let ends: Vec<(PortRef, PortRef)> = subnet.whole.links().collect();
+    let between = ends.iter().position(|&(a, b)| is_switch(a) && is_switch(b));
+    subnet.carry_out(Change::Cable(between.unwrap()));
+    let seen = Directory::of(&subnet.snapshot, Some(&before)).unwrap();
+    subnet.carry_out(Change::Plan);
+    let planned = Directory::of(&subnet.snapshot, Some(&seen)).unwrap();
+    for after in [&seen, &planned] {
+        assert!(after.shares_ends_with(&before));
+        assert_eq!(after.differing_members(&before), Some(BTreeSet::new()));
+    }
+    assert!(!planned.shares_ends_with(&Directory::of(&subnet.snapshot, None).unwrap()));
+}

@@ -1,0 +1,240 @@
+//! Alias GUIDs of ports.
+
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::Time;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::*;
+use rsm_model::alias_guids::AliasGuids;
+
+use super::world::{PREFIX, SM_KEY, SMALL, World, planned};
+use crate::{Sa, SaConfig, SavedSaState};
+
+const NAMED: ComponentMask = GuidInfoRecord::LID.with(GuidInfoRecord::BLOCK_NUM);
+const FIRST: Guid = Guid(0x1111);
+const SECOND: Guid = Guid(0x2222);
+
+/// Hosts have room for 12 GUIDs, their own included.
+fn world() -> World {
+    let (mut fabric, plan) = planned(SMALL, 0);
+    for port in fabric.nodes_mut().flat_map(|node| &mut node.ports) {
+        if let Some(info) = &mut port.info {
+            info.set_guid_cap(12);
+        }
+    }
+    World::of(fabric, plan)
+}
+
+fn components(indices: &[usize]) -> ComponentMask {
+    let indices = indices
+        .iter()
+        .map(|&index| GuidInfoRecord::guid_component(index));
+    indices.fold(NAMED, |mask, component| mask | component.unwrap())
+}
+
+/// A block of the table of the port with this LID.
+fn block(lid: Lid, block: u8, names: &[(usize, Guid)]) -> GuidInfoRecord {
+    let mut record = GuidInfoRecord::default();
+    record.set_lid(lid).set_block_num(block);
+    let mut guids = [Guid::ZERO; 8];
+    for &(index, name) in names {
+        guids[index] = name;
+    }
+    record.guid_info_mut().set_guids(guids);
+    record
+}
+
+fn ask(
+    world: &mut World,
+    host: Lid,
+    sm_key: u64,
+    method: Method,
+    mask: ComponentMask,
+    record: &GuidInfoRecord,
+) -> Result<[Guid; 8], Status> {
+    let records = world.ask_from((host, sm_key), method, mask, record)?;
+    Ok(records[0].guid_info().guids())
+}
+
+/// The answer to a host that asks for these alias GUIDs in block 0 of its table.
+fn assign(world: &mut World, host: Lid, names: &[(usize, Guid)]) -> Result<[Guid; 8], Status> {
+    let indices: Vec<usize> = names.iter().map(|&(index, _)| index).collect();
+    let record = block(host, 0, names);
+    ask(world, host, 0, Method::SET, components(&indices), &record)
+}
+
+fn release(world: &mut World, host: Lid, indices: &[usize]) -> Result<[Guid; 8], Status> {
+    let record = block(host, 0, &[]);
+    ask(world, host, 0, Method::DELETE, components(indices), &record)
+}
+
+fn gid(name: Guid) -> Gid {
+    Gid::new(PREFIX, name)
+}
+
+#[test]
+fn alias_guids_are_assigned_found_and_released() {
+    let mut world = world();
+    let [a, b, ..] = world.hosts()[..] else {
+        panic!("there are hosts");
+    };
+    let own = world.guid(a);
+    let given = assign(&mut world, a, &[(1, FIRST), (3, Guid::ZERO)]).unwrap();
+    let made_up = given[3];
+    assert_eq!(given[..3], [own, FIRST, Guid::ZERO]);
+    assert!(!made_up.is_zero());
+    // A generated GUID stays when the host asks again.
+    let again = assign(&mut world, a, &[(3, Guid::ZERO)]).unwrap();
+    assert_eq!(again, given);
+    let told = world.sa.poll_guids().unwrap();
+    assert_eq!(told.block(own, 0), given);
+    assert_eq!(world.sa.poll_guids(), None);
+    let saved = world.sa.poll_save(Time::MAX).unwrap();
+    assert_eq!(saved.guids.as_ref(), Some(&told));
+    // Other hosts see them, and get paths by them.
+    let mut of_a = GuidInfoRecord::default();
+    of_a.set_lid(a);
+    let seen = world.table(GuidInfoRecord::LID, &of_a);
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen[0].guid_info().guids(), given);
+    let mut path = PathRecord::default();
+    path.set_sgid(world.gid(b)).set_dgid(gid(made_up));
+    let mask = PathRecord::SGID | PathRecord::DGID;
+    let found = world.get(mask, &path).unwrap();
+    assert_eq!((found.dlid(), found.dgid()), (a, gid(made_up)));
+    assert_eq!(found.sgid(), world.gid(b));
+    // The second block, up to GUIDCap.
+    let record = block(a, 1, &[(3, SECOND)]);
+    let second = ask(&mut world, a, 0, Method::SET, components(&[3]), &record);
+    assert_eq!(second.unwrap()[3], SECOND);
+    assert_eq!(world.sa.poll_guids().unwrap().blocks(own), [0, 1].into());
+
+    let left = release(&mut world, a, &[1, 2, 3]).unwrap();
+    assert_eq!(left[..4], [own, Guid::ZERO, Guid::ZERO, Guid::ZERO]);
+    let gone = world.get(mask, &path);
+    assert_eq!(gone.unwrap_err(), SaStatus::REQ_INVALID_GID);
+}
+
+#[test]
+fn impossible_alias_guid_requests_are_refused() {
+    let mut world = world();
+    let [a, b, ..] = world.hosts()[..] else {
+        panic!("there are hosts");
+    };
+    assign(&mut world, a, &[(1, FIRST)]).unwrap();
+    // A GUID of another port, or the port's own at another index: the answer shows the entry that
+    // stays instead.
+    for taken in [FIRST, world.guid(a), world.guid(b)] {
+        let answer = assign(&mut world, b, &[(2, taken), (4, SECOND)]).unwrap();
+        assert_eq!((answer[2], answer[4]), (Guid::ZERO, SECOND), "{taken}");
+    }
+    let answer = assign(&mut world, a, &[(2, FIRST)]).unwrap();
+    assert_eq!(answer[1..3], [FIRST, Guid::ZERO]);
+    // The port's own GUID.
+    let invalid = Err(SaStatus::REQ_INVALID);
+    assert_eq!(assign(&mut world, a, &[(0, SECOND)]), invalid);
+    assert_eq!(release(&mut world, a, &[0, 1]), invalid);
+    // Missing components, unknown ports, and blocks and indices beyond GUIDCap.
+    let set = Method::SET;
+    let record = block(a, 0, &[(2, SECOND)]);
+    let only_lid = GuidInfoRecord::LID;
+    let refused = ask(&mut world, a, 0, set, only_lid, &record);
+    assert_eq!(refused, Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS));
+    let nobody = block(Lid(0xBFF0), 0, &[(2, SECOND)]);
+    let refused = ask(&mut world, a, 0, set, components(&[2]), &nobody);
+    assert_eq!(refused, Err(SaStatus::NO_RECORDS));
+    let beyond = block(a, 2, &[(0, SECOND)]);
+    let refused = ask(&mut world, a, 0, set, components(&[0]), &beyond);
+    assert_eq!(refused, Err(SaStatus::NO_RECORDS));
+    let beyond = block(a, 1, &[(4, SECOND)]);
+    assert_eq!(
+        ask(&mut world, a, 0, set, components(&[4]), &beyond),
+        invalid
+    );
+    let unknown = ComponentMask(1 << 12);
+    assert_eq!(
+        ask(&mut world, a, 0, set, NAMED | unknown, &record),
+        invalid
+    );
+    // Other ports assign a port no GUIDs, unless they are trusted.
+    let refused = ask(&mut world, b, 0, set, components(&[2]), &record);
+    assert_eq!(refused, Err(SaStatus::REQ_DENIED));
+    let theirs = block(a, 0, &[(2, Guid(0x3333))]);
+    let trusted = ask(&mut world, b, SM_KEY, set, components(&[2]), &theirs);
+    assert_eq!(trusted.unwrap()[2], Guid(0x3333));
+}
+
+#[test]
+fn alias_guids_stay_while_in_a_group_and_end_with_their_port() {
+    let mut world = world();
+    let host = world.hosts()[2];
+    let own = world.guid(host);
+    assign(&mut world, host, &[(1, FIRST), (2, SECOND)]).unwrap();
+    let mut member = McMemberRecord::default();
+    member
+        .set_mgid(Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF))
+        .set_port_gid(gid(FIRST))
+        .set_p_key(PKey::DEFAULT_FULL)
+        .set_join_state(JoinState::FULL_MEMBER);
+    let mask = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
+    let change =
+        |world: &mut World, method| world.ask_from((host, 0), method, mask, &member).unwrap()[0];
+    assert_eq!(change(&mut world, Method::SET).port_gid(), gid(FIRST));
+    let groups = world.sa.poll_groups(Time::MAX).unwrap();
+    assert!(groups.by_mlid[&Lid(0xC000)].ports.contains_key(&own));
+    let denied = Err(SaStatus::REQ_DENIED);
+    assert_eq!(release(&mut world, host, &[1, 2]), denied);
+    assert_eq!(assign(&mut world, host, &[(1, Guid(0x3333))]), denied);
+    release(&mut world, host, &[2]).unwrap();
+    change(&mut world, Method::DELETE);
+    release(&mut world, host, &[1]).unwrap();
+
+    assign(&mut world, host, &[(1, FIRST)]).unwrap();
+    world.take_away(host);
+    world.sa.handle_deadline(Time::ZERO);
+    assert!(!world.sa.guids().names().is_empty(), "it may come back");
+    world
+        .sa
+        .handle_deadline(Time::ZERO + Duration::from_secs(10));
+    assert!(world.sa.guids().names().is_empty());
+    assert_eq!(*world.sa.poll_guids().unwrap(), AliasGuids::default());
+    // Another port may have it now.
+    let other = world.hosts()[0];
+    assert_eq!(assign(&mut world, other, &[(5, FIRST)]).unwrap()[5], FIRST);
+}
+
+#[test]
+fn saved_alias_guids_come_back_unless_contradictory() {
+    let mut saved = AliasGuids::default();
+    for (port, index, alias) in [
+        (1, 1, 11),
+        (1, 2, 12),
+        // The port's own, 0, another port's own, and one already assigned.
+        (2, 1, 2),
+        (2, 2, 0),
+        (2, 3, 1),
+        (2, 4, 11),
+        (2, 0, 13),
+        (2, 5, 14),
+    ] {
+        let names = saved.by_port.entry(Guid(port)).or_default();
+        names.insert(index, Guid(alias));
+    }
+    let mut sa = Sa::new(SaConfig {
+        sm_key: 0,
+        ..SaConfig::default()
+    });
+    let remembered = SavedSaState {
+        guids: saved,
+        ..SavedSaState::default()
+    };
+    assert_eq!(sa.restore(remembered, Time::ZERO), 5);
+    let names = sa.guids().names();
+    assert_eq!(names.owner(Guid(11)), Some(Guid(1)));
+    assert_eq!(names.owner(Guid(14)), Some(Guid(2)));
+    assert_eq!(names.owner(Guid(13)), None);
+    assert!(sa.poll_guids().is_some());
+}

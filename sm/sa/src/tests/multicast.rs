@@ -1,0 +1,193 @@
+//! Multicast as hosts request it.
+
+use std::time::Duration;
+
+use rsm_ids::Lid;
+use rsm_mad::Time;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::*;
+
+use super::world::{SM_KEY, SMALL, World};
+use crate::SavedSaState;
+use crate::mcast::SavedGroup;
+
+const NAMED: ComponentMask = McMemberRecord::MGID
+    .with(McMemberRecord::PORT_GID)
+    .with(McMemberRecord::JOIN_STATE);
+
+/// ff12:401b:ffff::ffff:ffff
+const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
+
+fn member(world: &World, host: Lid, mgid: Gid) -> McMemberRecord {
+    let mut record = McMemberRecord::default();
+    record
+        .set_mgid(mgid)
+        .set_port_gid(world.gid(host))
+        .set_p_key(PKey::DEFAULT_FULL)
+        .set_join_state(JoinState::FULL_MEMBER);
+    record
+}
+
+fn change(
+    world: &mut World,
+    method: Method,
+    record: &McMemberRecord,
+    mask: ComponentMask,
+) -> Result<McMemberRecord, Status> {
+    let answer: Vec<McMemberRecord> = world.ask(method, mask, record)?;
+    assert_eq!(answer.len(), 1);
+    Ok(answer[0])
+}
+
+#[test]
+fn joins_of_the_broadcast_group_reach_the_core() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let start = Time::ZERO + Duration::from_secs(1);
+    assert_eq!(world.sa.poll_groups(start), None, "nobody takes part");
+    let record = member(&world, hosts[0], BROADCAST);
+    let answer = change(&mut world, Method::SET, &record, NAMED).unwrap();
+    assert_eq!(answer.mlid(), Lid(0xC000));
+    assert_eq!(answer.q_key(), 0x0B1B);
+    assert_eq!(answer.join_state(), JoinState::FULL_MEMBER);
+    let groups = world.sa.poll_groups(start).unwrap();
+    let guid = world.guid(hosts[0]);
+    assert!(groups.by_mlid[&Lid(0xC000)].ports[&guid]);
+    assert!(world.sa.poll_save(start).is_some());
+    // Joins in quick succession reach the core a little later, together; the save comes later
+    // still.
+    for &host in &hosts[1..3] {
+        let mut record = member(&world, host, BROADCAST);
+        // In person: the request comes from the host itself.
+        record.set_port_gid(world.gid(host));
+        change(&mut world, Method::SET, &record, NAMED).unwrap();
+    }
+    assert_eq!(world.sa.poll_groups(start), None);
+    let due = world.sa.next_deadline().unwrap();
+    let groups = world.sa.poll_groups(due).unwrap();
+    assert_eq!(groups.by_mlid[&Lid(0xC000)].ports.len(), 3);
+    assert!(world.sa.poll_save(due).is_none());
+    let due = world.sa.next_deadline().unwrap();
+    let saved = world.sa.poll_save(due).unwrap().groups.unwrap();
+    assert_eq!(saved.group(BROADCAST).unwrap().members.len(), 3);
+    assert_eq!(world.sa.next_deadline(), None);
+    let record = member(&world, hosts[0], BROADCAST);
+    change(&mut world, Method::DELETE, &record, NAMED).unwrap();
+    let refused = change(&mut world, Method::DELETE, &record, NAMED);
+    assert_eq!(refused, Err(SaStatus::REQ_INVALID));
+}
+
+#[test]
+fn queries_show_groups_to_all_and_members_to_trusted_requesters() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    for &host in &hosts {
+        let record = member(&world, host, BROADCAST);
+        change(&mut world, Method::SET, &record, NAMED).unwrap();
+    }
+    let wanted = McMemberRecord::default();
+    let groups = world.table(ComponentMask::NONE, &wanted);
+    assert_eq!(groups.len(), 1);
+    assert_eq!(groups[0].mgid(), BROADCAST);
+    assert_eq!(groups[0].port_gid(), Gid(0));
+    assert_eq!(world.get(ComponentMask::NONE, &wanted).unwrap(), groups[0]);
+    let trusted = |header: &mut SaHeader| {
+        header.set_sm_key(SM_KEY);
+    };
+    let ask = |world: &mut World, method, mask| -> Result<Vec<McMemberRecord>, Status> {
+        world.ask_with(method, mask, &wanted, trusted)
+    };
+    let members = ask(&mut world, Method::GET_TABLE, ComponentMask::NONE).unwrap();
+    assert_eq!(members.len(), hosts.len());
+    let several = ask(&mut world, Method::GET, ComponentMask::NONE);
+    assert_eq!(several.unwrap_err(), SaStatus::TOO_MANY_RECORDS);
+    let mut none = McMemberRecord::default();
+    none.set_mlid(Lid(0xC123));
+    let missing = world.get(McMemberRecord::MLID, &none);
+    assert_eq!(missing.unwrap_err(), SaStatus::NO_RECORDS);
+    // There is no 19th component.
+    let beyond = world.get(ComponentMask(1 << 19), &none);
+    assert_eq!(beyond.unwrap_err(), SaStatus::REQ_INVALID);
+    // Another method is refused.
+    let other: Result<Vec<McMemberRecord>, Status> =
+        world.ask(Method::GET_MULTI, ComponentMask::NONE, &wanted);
+    assert_eq!(other.unwrap_err(), Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+}
+
+#[test]
+fn ports_that_are_gone_lose_their_memberships() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let start = Time::ZERO;
+    world.sa.handle_deadline(start);
+    let record = member(&world, hosts[2], BROADCAST);
+    change(&mut world, Method::SET, &record, NAMED).unwrap();
+    world.sa.poll_groups(start).unwrap();
+    world.sa.poll_save(start).unwrap();
+    world.take_away(hosts[2]);
+    world.sa.handle_deadline(start + Duration::from_secs(1));
+    assert_eq!(world.sa.multicast().members(), 1);
+    let due = world.sa.next_deadline().unwrap();
+    world.sa.handle_deadline(due);
+    assert_eq!(world.sa.multicast().members(), 0);
+    assert!(world.sa.poll_groups(due).unwrap().by_mlid.is_empty());
+    // The broadcast group itself stays.
+    assert_eq!(world.sa.multicast().groups().count(), 1);
+}
+
+/// Only what differs between two looks at the ports is examined; this port is in neither.
+#[test]
+fn a_port_that_joins_between_two_looks_and_goes_loses_its_membership() {
+    let mut world = World::new(SMALL);
+    let host = world.hosts()[2];
+    let record = member(&world, host, BROADCAST);
+    let whole = world.snapshot.clone();
+    world.take_away(host);
+    let without = world.snapshot.clone();
+    world.sa.handle_deadline(Time::ZERO);
+    world.sa.replace(&whole);
+    change(&mut world, Method::SET, &record, NAMED).unwrap();
+    world.sa.replace(&without);
+    world.sa.handle_deadline(Time::ZERO);
+    assert_eq!(world.sa.multicast().members(), 1);
+    let later = Time::ZERO + Duration::from_secs(60);
+    world.sa.handle_deadline(later);
+    assert_eq!(world.sa.multicast().members(), 0);
+}
+
+#[test]
+fn a_member_that_is_restored_when_its_port_was_seen_long_ago_stays() {
+    let mut world = World::new(SMALL);
+    let host = world.hosts()[2];
+    world.sa.handle_deadline(Time::ZERO);
+    let record = member(&world, host, BROADCAST);
+    change(&mut world, Method::SET, &record, NAMED).unwrap();
+    let mut groups: Vec<SavedGroup> = world.sa.multicast().save().collect();
+    // The broadcast group itself is there already.
+    groups[0].parameters.mgid = Gid(BROADCAST.0 & !1);
+    groups[0].mlid = Lid(0xC005);
+    let mut world = World::new(SMALL);
+    world.sa.handle_deadline(Time::ZERO);
+    let saved = SavedSaState {
+        groups,
+        ..SavedSaState::default()
+    };
+    assert_eq!(world.sa.restore(saved, Time::ZERO), 0);
+    world.sa.handle_deadline(Time::ZERO);
+    let later = Time::ZERO + Duration::from_secs(3600);
+    world.sa.handle_deadline(later);
+    assert_eq!(world.sa.multicast().members(), 1);
+}
+
+#[test]
+fn a_port_in_other_partitions_is_examined() {
+    let world = World::new(SMALL);
+    let host = world.hosts()[1];
+    let guid = world.guid(host);
+    let before = world.sa.sa_snapshot.directory.clone().unwrap();
+    let world = world.with_partitions(&[(host, &[0x8001])]);
+    let after = world.sa.sa_snapshot.directory.clone().unwrap();
+    assert_eq!(after.differing_members(&before), Some([guid].into()));
+}

@@ -1,0 +1,471 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use rsm_config::parse_prefix_routes;
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::ids::{Gid, Tid};
+use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::*;
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_plan::policy::Policy;
+use rsm_routing::engine::EngineKind;
+
+use super::walk::walk;
+use super::world::{PREFIX, SMALL, World, planned_as, records};
+use crate::SaRequest;
+use crate::mcast::Parameters;
+
+const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
+const GIDS: ComponentMask = PathRecord::SGID.with(PathRecord::DGID);
+
+fn between(slid: Lid, dlid: Lid) -> PathRecord {
+    let mut record = PathRecord::default();
+    record.set_slid(slid).set_dlid(dlid);
+    record
+}
+
+#[test]
+fn a_path_record_has_all_that_a_connection_needs() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let (from, to) = (hosts[0], hosts[3]);
+    let mut wanted = PathRecord::default();
+    wanted.set_sgid(world.gid(from)).set_dgid(world.gid(to));
+    let path = world.get(GIDS, &wanted).unwrap();
+    assert_eq!((path.slid(), path.dlid()), (from, to));
+    assert_eq!((path.sgid(), path.dgid()), (wanted.sgid(), wanted.dgid()));
+    assert_eq!(path.p_key(), PKey::DEFAULT_FULL);
+    assert_eq!(path.mtu(), Mtu::Bytes4096);
+    assert_eq!(path.mtu_selector(), Selector::Exactly);
+    assert!(path.rate().tenth_gbps().is_some() && path.reversible());
+    assert_eq!(path.packet_life_time(), 18);
+    assert_eq!((path.numb_path(), path.preference()), (0, 0));
+    assert_eq!((path.hop_limit(), path.sl(), path.t_class()), (0, 0, 0));
+    // By LIDs it is the same path.
+    assert_eq!(world.get(PAIR, &between(from, to)).unwrap(), path);
+
+    let own = world.get(PAIR, &between(from, from)).unwrap();
+    assert_eq!(own.packet_life_time(), 0);
+    // Switches are destinations as well.
+    let switch = world.switches()[0];
+    let path = world.get(PAIR, &between(from, switch)).unwrap();
+    assert_eq!(path.dgid(), world.gid(switch));
+}
+
+#[test]
+fn queries_with_one_end_or_none_return_tables() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let ends = world.fabric().end_ports().count();
+    let half = world.table(PathRecord::SLID, &between(hosts[1], Lid(0)));
+    assert_eq!(half.len(), ends);
+    assert!(half.iter().all(|path| path.slid() == hosts[1]));
+    let half = world.table(PathRecord::DLID, &between(Lid(0), hosts[1]));
+    assert_eq!(half.len(), ends);
+    let all = world.table(ComponentMask::NONE, &PathRecord::default());
+    // The two spines have no path to each other.
+    assert_eq!(all.len(), ends * ends - 2);
+    let refused = world.get(PathRecord::SLID, &between(hosts[1], Lid(0)));
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_INSUFFICIENT_COMPONENTS);
+}
+
+#[test]
+fn unknown_lids_have_no_records_and_unknown_gids_are_invalid() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let mut wanted = between(hosts[0], Lid(0x1000));
+    assert_eq!(world.get(PAIR, &wanted).unwrap_err(), SaStatus::NO_RECORDS);
+    assert!(world.table(PAIR, &wanted).is_empty());
+    wanted
+        .set_sgid(world.gid(hosts[0]))
+        .set_dgid(Gid::new(PREFIX, Guid(0xDEAD)));
+    let invalid = SaStatus::REQ_INVALID_GID;
+    assert_eq!(world.get(GIDS, &wanted).unwrap_err(), invalid);
+    // Another subnet, to which there is no router.
+    wanted.set_dgid(Gid::new(0x1234, world.guid(hosts[1])));
+    assert_eq!(world.get(GIDS, &wanted).unwrap_err(), invalid);
+    // GID and LID of different ports.
+    wanted.set_dgid(world.gid(hosts[1])).set_dlid(hosts[2]);
+    let mask = GIDS | PathRecord::DLID;
+    assert_eq!(world.get(mask, &wanted).unwrap_err(), SaStatus::REQ_INVALID);
+}
+
+#[test]
+fn the_path_to_another_subnet_is_that_to_its_router() {
+    let (routed, elsewhere, unrouted) = (0xFEC0_0000_0000_0001, 0x1234, 0x5678);
+    let (fabric, plan) = planned_as(SMALL, |fabric| {
+        let hosts = fabric
+            .nodes_mut()
+            .filter(|node| node.kind() == NodeType::Ca);
+        let hosts: Vec<_> = hosts.collect();
+        let named = hosts[2].ports[1].guid;
+        for node in hosts.into_iter().skip(3) {
+            node.info.set_node_type(NodeType::Router);
+        }
+        // The last line is of a port that is not here.
+        let text = format!("{routed:#x} {:#x}\n{elsewhere:#x} *\n* 0xdead\n", named.0);
+        let (routes, findings) = parse_prefix_routes(Path::new("routes"), &text);
+        assert_eq!(findings, []);
+        Policy {
+            prefix_routes: Arc::new(routes),
+            ..Policy::default()
+        }
+    });
+    let mut world = World::of(fabric, plan);
+    let hosts = world.hosts();
+    let mut wanted = between(hosts[0], hosts[2]);
+    wanted.set_sgid(world.gid(hosts[0]));
+    for (prefix, router) in [(routed, hosts[2]), (elsewhere, hosts[3])] {
+        // The lower half may be that of a port here.
+        for far in [Guid(0xFA4), world.guid(hosts[1])] {
+            wanted.set_dgid(Gid::new(prefix, far));
+            let path = world.get(GIDS, &wanted).unwrap();
+            assert_eq!((path.slid(), path.dlid()), (hosts[0], router));
+            assert_eq!((path.dgid(), path.hop_limit()), (wanted.dgid(), 255));
+        }
+    }
+    let mut hops = wanted;
+    hops.set_hop_limit(7);
+    let path = world.get(GIDS | PathRecord::HOP_LIMIT, &hops).unwrap();
+    assert_eq!(path.hop_limit(), 7);
+    let mask = GIDS | PathRecord::DLID;
+    assert_eq!(world.get(mask, &wanted).unwrap_err(), SaStatus::REQ_INVALID);
+    wanted.set_dgid(Gid::new(unrouted, Guid(0xFA4)));
+    let refused = world.get(GIDS, &wanted).unwrap_err();
+    assert_eq!(refused, SaStatus::REQ_INVALID_GID);
+    // A GID of this subnet has the path to its port.
+    wanted.set_dgid(world.gid(hosts[1]));
+    let path = world.get(GIDS, &wanted).unwrap();
+    assert_eq!((path.dlid(), path.hop_limit()), (hosts[1], 0));
+}
+
+#[test]
+fn lids_of_a_port_give_as_many_paths() {
+    let mut world = World::with_lmc(SMALL, 1);
+    let hosts = world.hosts();
+    let mut wanted = PathRecord::default();
+    wanted
+        .set_sgid(world.gid(hosts[0]))
+        .set_dgid(world.gid(hosts[3]));
+    let lids = |path: &PathRecord| (path.slid().0 - hosts[0].0, path.dlid().0 - hosts[3].0);
+    let all = world.table(GIDS, &wanted);
+    let order: Vec<_> = all.iter().map(lids).collect();
+    assert_eq!(order, [(0, 0), (1, 1), (0, 1), (1, 0)]);
+    assert!(all.is_sorted_by_key(PathRecord::preference));
+    for count in [0, 1, 3, 127] {
+        wanted.set_numb_path(count);
+        let some = world.table(GIDS | PathRecord::NUMB_PATH, &wanted);
+        assert_eq!(some[..], all[..all.len().min(count.into())]);
+    }
+    // A Get is for one path, with any NumbPath.
+    wanted.set_numb_path(0);
+    let one = world.get(GIDS | PathRecord::NUMB_PATH, &wanted).unwrap();
+    assert_eq!(one, all[0]);
+    wanted.set_dlid(Lid(hosts[3].0 + 1));
+    let one = world.get(GIDS | PathRecord::DLID, &wanted).unwrap();
+    assert_eq!(lids(&one), (0, 1));
+}
+
+/// The base LID of an adapter.
+fn adapter(world: &World, name: &str) -> Lid {
+    let fabric = world.fabric();
+    let (_, node) = fabric
+        .iter()
+        .find(|(_, node)| node.description == name)
+        .unwrap();
+    node.ports[1].lid()
+}
+
+#[test]
+fn rails_decide_which_lid_comes_first() {
+    let mut world = World::with_lmc("superpod:su=1", 2);
+    let bases = ["host-001 mlx5_1", "host-002 mlx5_1", "host-002 mlx5_4"];
+    let [own, same, other] = bases.map(|name| adapter(&world, name));
+    let bits = |world: &mut World, from: Lid, to: Lid| {
+        let mut wanted = PathRecord::default();
+        wanted.set_sgid(world.gid(from)).set_dgid(world.gid(to));
+        let all = world.table(GIDS, &wanted);
+        assert_eq!(all.len(), 16, "every pair of LIDs");
+        let first = world.get(GIDS, &wanted).unwrap();
+        assert_eq!(first, all[0]);
+        let apart = |path: &PathRecord| (path.slid().0 - from.0, path.dlid().0 - to.0);
+        let ends: std::collections::BTreeSet<_> = all[..4].iter().map(apart).collect();
+        assert_eq!(ends.len(), 4, "the first paths share no LID");
+        apart(&first)
+    };
+    // On one rail base LIDs; from rail 1 to rail 4 of four LIDs the one with the number 1 - 4 = 1,
+    // and back 4 - 1 = 3.
+    assert_eq!(bits(&mut world, own, same), (0, 0));
+    assert_eq!(bits(&mut world, own, other), (3, 1));
+    assert_eq!(bits(&mut world, other, own), (1, 3));
+    // A query for one LID gets that LID.
+    let mut wanted = PathRecord::default();
+    wanted
+        .set_sgid(world.gid(own))
+        .set_dgid(world.gid(other))
+        .set_dlid(Lid(other.0 + 2));
+    let path = world.get(GIDS | PathRecord::DLID, &wanted).unwrap();
+    assert_eq!(path.dlid(), Lid(other.0 + 2));
+    // If no port is on a rail, base LIDs come first.
+    let policy = Policy {
+        rails: false,
+        lmc: rsm_ids::Lmc::from_bits(2),
+        ..Policy::default()
+    };
+    let (fabric, plan) = planned_as("superpod:su=1", |_| policy);
+    let mut world = World::of(fabric, plan);
+    assert_eq!(bits(&mut world, own, other), (0, 0));
+}
+
+#[test]
+fn the_p_key_of_a_path_is_one_of_both_ends() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let mut wanted = between(hosts[0], hosts[1]);
+    wanted.set_p_key(PKey::DEFAULT_LIMITED);
+    let mask = PAIR | PathRecord::P_KEY;
+    let path = world.get(mask, &wanted).unwrap();
+    assert_eq!(path.p_key(), PKey::DEFAULT_LIMITED);
+    wanted.set_p_key(PKey(0x8001));
+    assert_eq!(world.get(mask, &wanted).unwrap_err(), SaStatus::NO_RECORDS);
+    wanted.set_raw_traffic(true);
+    let path = world.get(PAIR | PathRecord::RAW_TRAFFIC, &wanted).unwrap();
+    assert_eq!((path.p_key(), path.raw_traffic()), (PKey::INVALID, true));
+}
+
+#[test]
+fn multi_path_queries_pair_every_source_with_every_destination() {
+    let mut world = World::with_lmc(SMALL, 1);
+    let hosts = world.hosts();
+    let mut record = MultiPathRecord::default();
+    record.set_sgid_count(2).set_dgid_count(2).set_numb_path(5);
+    let counts = MultiPathRecord::SGID_COUNT | MultiPathRecord::DGID_COUNT;
+    let mut ask = |mask, gids: &[Gid]| {
+        let mut mad = SaMad::request(Method::GET_MULTI, Tid(7), mask, &record);
+        for (gid, room) in gids.iter().zip(mad.data[24..].chunks_exact_mut(16)) {
+            room.copy_from_slice(&gid.0.to_be_bytes());
+        }
+        let bytes = *mad.as_bytes();
+        records::<PathRecord>(world.handle(&bytes).unwrap())
+    };
+    let gids: Vec<Gid> = World::with_lmc(SMALL, 1)
+        .hosts()
+        .iter()
+        .map(|&lid| World::with_lmc(SMALL, 1).gid(lid))
+        .collect();
+    let all = ask(counts, &gids).unwrap();
+    assert_eq!(all.len(), 4 * 4);
+    let some = ask(counts | MultiPathRecord::NUMB_PATH, &gids).unwrap();
+    assert_eq!(some[..], all[..5]);
+    // Paths that share no end come first.
+    assert_eq!((all[0].slid(), all[0].dlid()), (hosts[0], hosts[2]));
+    assert_eq!((all[4].slid(), all[4].dlid()), (hosts[1], hosts[3]));
+    let refused = ask(MultiPathRecord::SGID_COUNT, &gids);
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_INSUFFICIENT_COMPONENTS);
+    let refused = ask(counts, &gids[..3]);
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID_GID);
+}
+
+#[test]
+fn a_path_is_traced_node_by_node() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let ends: Vec<PortRef> = world.fabric().end_ports().map(|(at, _)| at).collect();
+    let plan = world.snapshot.plan.clone().unwrap();
+    let mut unconnected = 0;
+    for &from in &ends {
+        for &to in &ends {
+            let fabric = world.snapshot.fabric.clone();
+            let (slid, dlid) = (fabric.port(from).lid(), fabric.port(to).lid());
+            let walked = walk(&fabric, &plan, from, to, dlid).filter(|_| from != to);
+            let traced: Vec<TraceRecord> = world
+                .ask(Method::GET_TRACE_TABLE, PAIR, &between(slid, dlid))
+                .unwrap();
+            let nodes: Vec<Guid> = traced.iter().map(TraceRecord::node_id).collect();
+            let walked = walked.iter().flat_map(|found| &found.nodes);
+            let walked: Vec<Guid> = walked.map(|at| fabric.node(at.node).guid).collect();
+            if from == to {
+                assert_eq!(nodes, [fabric.node(from.node).guid]);
+            } else {
+                assert_eq!(nodes, walked);
+            }
+            if nodes.is_empty() {
+                unconnected += 1;
+                continue;
+            }
+            assert_eq!(traced[0].entry_port(), PortNum::ZERO);
+            assert_eq!(traced[traced.len() - 1].exit_port(), PortNum::ZERO);
+        }
+    }
+    assert_eq!(unconnected, 2, "two spines have no path to each other");
+    let far: Vec<TraceRecord> = world
+        .ask(Method::GET_TRACE_TABLE, PAIR, &between(hosts[0], hosts[3]))
+        .unwrap();
+    let kinds: Vec<_> = far.iter().map(TraceRecord::node_type).collect();
+    use NodeType::{Ca, Switch};
+    assert_eq!(kinds, [Ca, Switch, Switch, Switch, Ca]);
+    for pair in far.windows(2) {
+        let fabric = world.fabric();
+        let exit = PortRef {
+            node: fabric.find(pair[0].node_id()).unwrap(),
+            port: pair[0].exit_port(),
+        };
+        let enter = PortRef {
+            node: fabric.find(pair[1].node_id()).unwrap(),
+            port: pair[1].entry_port(),
+        };
+        assert_eq!(fabric.peer(exit), Some(enter));
+    }
+}
+
+#[test]
+fn paths_to_multicast_groups_have_the_parameters_of_the_group() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let group = Parameters {
+        mgid: Gid(0xFF12_A01C << 96 | 7),
+        q_key: 1,
+        p_key: PKey::DEFAULT_FULL,
+        mtu: Mtu::Bytes2048,
+        rate: Rate::GBPS_10,
+        packet_life_time: 18,
+        sl: 2,
+        flow_label: 3,
+        hop_limit: 4,
+        t_class: 5,
+        scope: 2,
+    };
+    world.sa.multicast.set_well_known(&[group]);
+    let mut member = McMemberRecord::default();
+    member
+        .set_mgid(group.mgid)
+        .set_port_gid(world.gid(hosts[1]))
+        .set_join_state(JoinState::FULL_MEMBER);
+    let named = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
+    let joined: Vec<McMemberRecord> = world.ask(Method::SET, named, &member).unwrap();
+    let mlid = joined[0].mlid();
+    let mut wanted = PathRecord::default();
+    wanted
+        .set_sgid(world.gid(hosts[1]))
+        .set_dgid(group.mgid)
+        .set_mtu(Mtu::Bytes1024)
+        .set_mtu_selector(Selector::GreaterThan);
+    let path = world.get(GIDS, &wanted).unwrap();
+    assert_eq!((path.slid(), path.dlid()), (hosts[1], mlid));
+    assert_eq!((path.sl(), path.hop_limit(), path.t_class()), (2, 4, 5));
+    assert_eq!((path.mtu(), path.rate()), (group.mtu, group.rate));
+    let mtu = PathRecord::MTU | PathRecord::MTU_SELECTOR;
+    assert_eq!(world.get(GIDS | mtu, &wanted).unwrap(), path);
+    // A group has one MTU; no path to it has a smaller one.
+    wanted.set_mtu_selector(Selector::Exactly);
+    let none = SaStatus::NO_RECORDS;
+    assert_eq!(world.get(GIDS | mtu, &wanted).unwrap_err(), none);
+    wanted.set_sgid(world.gid(hosts[0]));
+    assert_eq!(world.get(GIDS, &wanted).unwrap_err(), none);
+    wanted.set_dgid(Gid(group.mgid.0 + 1));
+    assert_eq!(world.get(PathRecord::DGID, &wanted).unwrap_err(), none);
+    assert!(world.table(PathRecord::DGID, &wanted).is_empty());
+}
+
+#[test]
+fn columns_are_kept_while_neither_tables_nor_links_change() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    world.prepare();
+    let before = world.get(PAIR, &between(hosts[0], hosts[3])).unwrap();
+    // The same subnet, seen once more.
+    world.snapshot.fabric = Arc::new(Fabric::clone(&world.snapshot.fabric));
+    world.sa.replace(&world.snapshot);
+    assert_eq!(
+        world.get(PAIR, &between(hosts[0], hosts[3])).unwrap(),
+        before
+    );
+    // Slower links between switches.
+    let mut fabric = Fabric::clone(&world.snapshot.fabric);
+    for node in fabric.nodes_mut().filter(|node| node.is_switch()) {
+        for info in node.ports.iter_mut().filter_map(|port| port.info.as_mut()) {
+            info.set_neighbor_mtu(Mtu::Bytes1024);
+        }
+    }
+    world.snapshot.fabric = Arc::new(fabric);
+    world.sa.replace(&world.snapshot);
+    let after = world.get(PAIR, &between(hosts[0], hosts[3])).unwrap();
+    assert_eq!(after.mtu(), Mtu::Bytes1024);
+}
+
+#[test]
+fn answers_go_to_the_address_of_the_request() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let mad = SaMad::request(Method::GET, Tid(1), PAIR, &between(hosts[0], hosts[1]));
+    let requester = RemoteAddress::gsi(hosts[2], 3);
+    let answer = world.sa.handle(
+        SaRequest {
+            bytes: mad.as_bytes(),
+            requester,
+        },
+        Time::ZERO,
+    );
+    let answer = answer.unwrap();
+    assert_eq!((answer.remote, answer.status()), (requester, Status::OK));
+}
+
+#[test]
+fn a_path_has_the_service_level_that_its_route_needs() {
+    let policy = Policy {
+        engine: EngineKind::Torus,
+        ..Policy::default()
+    };
+    let (fabric, plan) = planned_as("torus:5x5,hosts=1", |_| policy);
+    let (topology, lanes) = (plan.topology.clone(), plan.routing.lanes.clone());
+    let mut world = World::of(fabric, plan);
+    let hosts = world.hosts();
+    let switch = |lid| topology.destination_of(lid).unwrap().switch;
+    let mut seen = [false; 4];
+    for (&from, &to) in hosts
+        .iter()
+        .flat_map(|from| hosts.iter().map(move |to| (from, to)))
+    {
+        let needed = lanes.level(switch(from), switch(to)).unwrap();
+        let path = world.get(PAIR, &between(from, to)).unwrap();
+        assert_eq!(path.sl(), needed);
+        assert!(path.reversible());
+        // No path has another service level.
+        let mut wanted = between(from, to);
+        wanted.set_sl(needed ^ 1);
+        let refused = world.get(PAIR | PathRecord::SL, &wanted);
+        assert_eq!(refused, Err(SaStatus::NO_RECORDS));
+        wanted.set_sl(needed);
+        assert_eq!(
+            world.get(PAIR | PathRecord::SL, &wanted).unwrap().sl(),
+            needed
+        );
+        seen[usize::from(needed)] = true;
+    }
+    // Neither ring crossed, one of them, the other, and both.
+    assert_eq!(seen, [true; 4]);
+}
+
+#[test]
+fn mappings_are_answered_as_they_are_planned() {
+    let policy = Policy {
+        engine: EngineKind::Torus,
+        ..Policy::default()
+    };
+    let (fabric, plan) = planned_as("torus:5x5,hosts=1", |_| policy);
+    let (topology, lanes) = (plan.topology.clone(), plan.routing.lanes.clone());
+    let mut world = World::of(fabric, plan);
+    let lid = world.switches()[7];
+    let switch = topology.destination_of(lid).unwrap().switch;
+    let mut wanted = SlToVlMappingTableRecord::default();
+    wanted.set_lid(lid);
+    let rows = world.table(SlToVlMappingTableRecord::LID, &wanted);
+    assert!(rows.len() > 16);
+    for row in rows {
+        let planned = lanes.row(switch, row.input_port_num(), row.output_port_num());
+        assert_eq!(Some(&row.mapping().vls()), planned);
+    }
+}

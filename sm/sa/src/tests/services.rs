@@ -1,0 +1,367 @@
+//! Services as hosts register them and look for them.
+
+use std::time::Duration;
+
+use rsm_ids::Lid;
+use rsm_mad::Time;
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::*;
+
+use super::world::{SM_KEY, SMALL, World};
+use crate::services::{Id, limits};
+
+const NAMED: ComponentMask = ServiceRecord::SERVICE_ID.with(ServiceRecord::SERVICE_GID);
+const LEASED: ComponentMask = NAMED.with(ServiceRecord::SERVICE_LEASE);
+const NAME: ComponentMask = ServiceRecord::SERVICE_NAME;
+const KEY: ComponentMask = ServiceRecord::SERVICE_KEY;
+const P_KEY: ComponentMask = ServiceRecord::SERVICE_P_KEY;
+const ALL: ComponentMask = ComponentMask::NONE;
+
+type Asked = Result<Vec<ServiceRecord>, Status>;
+
+fn name(text: &str) -> [u8; 64] {
+    let mut name = [0; 64];
+    name[..text.len()].copy_from_slice(text.as_bytes());
+    name
+}
+
+/// A service of `host`, by its usual GID.
+fn service(world: &World, host: Lid, id: u64) -> ServiceRecord {
+    let mut record = ServiceRecord::default();
+    record
+        .set_service_id(id)
+        .set_service_gid(world.gid(host))
+        .set_service_name(name("storage"));
+    record
+}
+
+/// The answer to `host`; `sm_key` is 0 for the untrusted.
+fn ask(
+    world: &mut World,
+    host: Lid,
+    sm_key: u64,
+    method: Method,
+    mask: ComponentMask,
+    record: &ServiceRecord,
+) -> Asked {
+    world.ask_from((host, sm_key), method, mask, record)
+}
+
+fn set(world: &mut World, host: Lid, mask: ComponentMask, record: &ServiceRecord) -> Asked {
+    ask(world, host, 0, Method::SET, mask, record)
+}
+
+fn delete(world: &mut World, host: Lid, mask: ComponentMask, record: &ServiceRecord) -> Asked {
+    ask(world, host, 0, Method::DELETE, mask, record)
+}
+
+fn found(world: &mut World, host: Lid, mask: ComponentMask, record: &ServiceRecord) -> Vec<u64> {
+    let found = ask(world, host, 0, Method::GET_TABLE, mask, record).unwrap();
+    found.iter().map(ServiceRecord::service_id).collect()
+}
+
+fn later(world: &mut World, seconds: u64) {
+    world.now += Duration::from_secs(seconds);
+    world.sa.handle_deadline(world.now);
+}
+
+#[test]
+fn services_are_found_until_they_are_deleted() {
+    let mut world = World::new(SMALL);
+    let [a, b, ..] = world.hosts()[..] else {
+        panic!("there are hosts");
+    };
+    let mut record = service(&world, a, 7);
+    record.set_service_data([3; 64]);
+    let registered = set(&mut world, a, NAMED, &record).unwrap()[0];
+    assert_eq!(
+        registered.service_lease(),
+        ServiceRecord::LEASE_INDEFINITE,
+        "for good where nothing else is said"
+    );
+    assert_eq!(registered.service_data(), &[3; 64]);
+    let mut by = ServiceRecord::default();
+    by.set_service_id(7);
+    assert_eq!(
+        found(&mut world, b, ServiceRecord::SERVICE_ID, &by),
+        [7],
+        "others find it"
+    );
+    // Registering it again replaces its data.
+    record.set_service_data([4; 64]);
+    set(&mut world, a, NAMED, &record).unwrap();
+    let all = world.table(ALL, &ServiceRecord::default());
+    assert_eq!(all.len(), 1);
+    assert_eq!(all[0].service_data(), &[4; 64]);
+    // The components in the mask beside the identifier must match.
+    let mut other = record;
+    other.set_service_name(name("compute"));
+    let refused = delete(&mut world, a, NAME, &other);
+    assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
+    let deleted = delete(&mut world, a, NAME, &record).unwrap();
+    assert_eq!(deleted[0].service_data(), &[4; 64]);
+    let refused = delete(&mut world, a, NAME, &record);
+    assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
+    assert!(world.sa.services().is_empty());
+}
+
+#[test]
+fn any_component_finds_services_and_several_may_share_a_name() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    for (number, &host) in hosts.iter().enumerate() {
+        let mut record = service(&world, host, 10 + number as u64);
+        let mut data = [0; 64];
+        // One of each width: ServiceData8.1, 16.1, 32.1 and 64.1.
+        for byte in [1, 19, 39, 63] {
+            data[byte] = number as u8 + 1;
+        }
+        record
+            .set_service_data(data)
+            .set_service_p_key(PKey::DEFAULT_FULL)
+            .set_service_key([number as u8 + 1; 16]);
+        let mask = NAMED | NAME | KEY | P_KEY | ServiceRecord::SERVICE_DATA;
+        set(&mut world, host, mask, &record).unwrap();
+    }
+    let asker = hosts[3];
+    let mut by = service(&world, hosts[1], 11);
+    by.set_service_p_key(PKey::DEFAULT_FULL)
+        .set_service_key([2; 16]);
+    let mut data = [0; 64];
+    for byte in [1, 19, 39, 63] {
+        data[byte] = 2;
+    }
+    by.set_service_data(data);
+    for mask in [
+        ServiceRecord::SERVICE_ID,
+        ServiceRecord::SERVICE_GID,
+        KEY,
+        ServiceRecord::SERVICE_DATA8_1,
+        ServiceRecord::SERVICE_DATA16_1,
+        ServiceRecord::SERVICE_DATA32_1,
+        ServiceRecord::SERVICE_DATA64_1,
+        ServiceRecord::SERVICE_DATA | NAME,
+        NAME | ServiceRecord::SERVICE_ID,
+    ] {
+        assert_eq!(found(&mut world, asker, mask, &by), [11], "{mask:?}");
+    }
+    // The GUID counts: osmtest turns the bytes of the prefix round.
+    for prefix in [0xFE80_0000_0000_0000, 0, 0x80FE] {
+        let mut by = by;
+        by.set_service_gid(Gid::new(prefix, world.guid(hosts[1])));
+        assert_eq!(
+            found(&mut world, asker, ServiceRecord::SERVICE_GID, &by),
+            [11]
+        );
+    }
+    let several = [10, 11, 12, 13];
+    for mask in [NAME, P_KEY, ALL, ServiceRecord::SERVICE_DATA8_0] {
+        assert_eq!(found(&mut world, asker, mask, &by), several, "{mask:?}");
+    }
+    let one = ask(&mut world, asker, 0, Method::GET, NAME, &by);
+    assert_eq!(one.unwrap_err(), SaStatus::TOO_MANY_RECORDS);
+    by.set_service_name(name("storag"));
+    let none = ask(&mut world, asker, 0, Method::GET, NAME, &by);
+    assert_eq!(none.unwrap_err(), SaStatus::NO_RECORDS);
+    // There is no 38th component.
+    let beyond = ask(
+        &mut world,
+        asker,
+        0,
+        Method::GET,
+        ComponentMask(1 << 37),
+        &by,
+    );
+    assert_eq!(beyond.unwrap_err(), SaStatus::REQ_INVALID);
+}
+
+#[test]
+fn a_service_ends_with_its_lease() {
+    let mut world = World::new(SMALL);
+    let host = world.hosts()[0];
+    let mut record = service(&world, host, 1);
+    record.set_service_lease(10);
+    set(&mut world, host, LEASED, &record).unwrap();
+    assert_eq!(world.sa.services().len(), 1);
+    later(&mut world, 4);
+    let left = world.get(NAME, &record).unwrap();
+    assert_eq!(left.service_lease(), 6);
+    // Renewed, it lasts from then on.
+    record.set_service_lease(8);
+    set(&mut world, host, LEASED, &record).unwrap();
+    let ends = world.now + Duration::from_secs(8);
+    later(&mut world, 7);
+    assert_eq!(world.sa.services().len(), 1);
+    world.sa.poll_save(world.now).unwrap();
+    assert_eq!(world.sa.next_deadline(), Some(ends));
+    // A service whose lease has ended is hidden, also before the deadline is handled.
+    world.now = ends;
+    let over = world.get(NAME, &record);
+    assert_eq!(over.unwrap_err(), SaStatus::NO_RECORDS);
+    world.sa.handle_deadline(ends);
+    assert!(world.sa.services().is_empty());
+    let saved = world.sa.poll_save(ends + Duration::from_secs(1)).unwrap();
+    assert_eq!(saved.services.unwrap().services().len(), 0);
+    assert_eq!(world.sa.next_deadline(), None);
+    // A lease of 0 ends the service.
+    record.set_service_lease(0);
+    set(&mut world, host, LEASED, &record).unwrap();
+    let over = world.get(NAME, &record);
+    assert_eq!(over.unwrap_err(), SaStatus::NO_RECORDS);
+}
+
+#[test]
+fn service_keys_allow_changes_and_only_trusted_requesters_see_them() {
+    let mut world = World::new(SMALL);
+    let [a, b, ..] = world.hosts()[..] else {
+        panic!("there are hosts");
+    };
+    let mut record = service(&world, a, 1);
+    record.set_service_key([9; 16]);
+    let answer = set(&mut world, a, NAMED | KEY, &record).unwrap();
+    assert_eq!(answer[0].service_key(), &[0; 16]);
+    let shown = world.get(ALL, &ServiceRecord::default()).unwrap();
+    assert_eq!(shown.service_key(), &[0; 16]);
+    let get = Method::GET;
+    let trusted = ask(&mut world, b, SM_KEY, get, ALL, &record).unwrap();
+    assert_eq!(trusted[0].service_key(), &[9; 16]);
+    // No other port changes it without the key.
+    let mut wrong = record;
+    wrong.set_service_key([8; 16]);
+    for (mask, record) in [(NAMED, &record), (NAMED | KEY, &wrong)] {
+        let refused = set(&mut world, b, mask, record);
+        assert_eq!(refused.unwrap_err(), SaStatus::REQ_DENIED);
+    }
+    let refused = delete(&mut world, b, NAMED, &record);
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_DENIED);
+    let refused = delete(&mut world, b, NAMED | KEY, &wrong);
+    assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
+    set(&mut world, b, NAMED | KEY, &record).unwrap();
+    delete(&mut world, b, NAMED | KEY, &record).unwrap();
+    // Without a key there is none to show, and the port itself needs none.
+    let record = service(&world, a, 2);
+    set(&mut world, a, NAMED, &record).unwrap();
+    let refused = delete(&mut world, b, NAMED | KEY, &record);
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_DENIED);
+    // The port that registered it for another may delete it, and so may a trusted one.
+    let theirs = service(&world, b, 3);
+    set(&mut world, a, NAMED, &theirs).unwrap();
+    delete(&mut world, a, NAMED, &theirs).unwrap();
+    ask(&mut world, b, SM_KEY, Method::DELETE, NAMED, &record).unwrap();
+    assert!(world.sa.services().is_empty());
+}
+
+#[test]
+fn services_are_registered_and_found_within_their_partition() {
+    let world = World::new(SMALL);
+    let hosts = world.hosts();
+    let mut world = world.with_partitions(&[
+        (hosts[0], &[0x8001, 0x8003]),
+        (hosts[1], &[0x8001]),
+        (hosts[2], &[0x8002, 0x8003]),
+        (hosts[3], &[0x0001]),
+    ]);
+    let mut record = service(&world, hosts[0], 1);
+    // The P_Key of neither, of the requester alone, and none.
+    for p_key in [0x8002, 0x7FFF, 0] {
+        record.set_service_p_key(PKey(p_key));
+        let refused = set(&mut world, hosts[0], NAMED | P_KEY, &record);
+        assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID, "{p_key:#x}");
+    }
+    let mut proxy = service(&world, hosts[1], 1);
+    proxy.set_service_p_key(PKey(0x8003));
+    let refused = set(&mut world, hosts[0], NAMED | P_KEY, &proxy);
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID);
+    // A hidden port counts as absent.
+    let hidden = service(&world, hosts[2], 1);
+    let refused = set(&mut world, hosts[1], NAMED, &hidden);
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID_GID);
+    let mut nobody = hidden;
+    nobody.set_service_gid(Gid(0xFE80 << 112 | 0xBAD));
+    let refused = set(&mut world, hosts[1], NAMED, &nobody);
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID_GID);
+    let refused = set(&mut world, hosts[1], ServiceRecord::SERVICE_ID, &hidden);
+    assert_eq!(refused.unwrap_err(), SaStatus::REQ_INSUFFICIENT_COMPONENTS);
+
+    record.set_service_p_key(PKey(0x8001));
+    set(&mut world, hosts[0], NAMED | P_KEY, &record).unwrap();
+    record.set_service_id(2).set_service_p_key(PKey(0x8003));
+    set(&mut world, hosts[0], NAMED | P_KEY, &record).unwrap();
+    let mut anywhere = service(&world, hosts[0], 3);
+    // Outside the mask, it does not count.
+    anywhere.set_service_p_key(PKey(0x8002));
+    set(&mut world, hosts[0], NAMED, &anywhere).unwrap();
+    let by = ServiceRecord::default();
+    let seen = |world: &mut World, host| found(world, host, ALL, &by);
+    assert_eq!(seen(&mut world, hosts[0]), [1, 2, 3]);
+    assert_eq!(seen(&mut world, hosts[1]), [1, 3]);
+    assert_eq!(seen(&mut world, hosts[2]), [2, 3]);
+    // A limited member talks to the full one.
+    assert_eq!(seen(&mut world, hosts[3]), [1, 3]);
+    delete(&mut world, hosts[0], NAMED, &anywhere).unwrap();
+    let limited = service(&world, hosts[3], 4);
+    set(&mut world, hosts[3], NAMED, &limited).unwrap();
+    assert_eq!(seen(&mut world, hosts[2]), [2]);
+}
+
+#[test]
+fn a_service_stays_while_its_port_is_away() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let mut record = service(&world, hosts[2], 1);
+    record.set_service_p_key(PKey::DEFAULT_FULL);
+    set(&mut world, hosts[2], NAMED | P_KEY, &record).unwrap();
+    let open = service(&world, hosts[2], 2);
+    set(&mut world, hosts[2], NAMED, &open).unwrap();
+    world.take_away(hosts[2]);
+    later(&mut world, 3600);
+    assert_eq!(world.sa.services().len(), 2);
+    // The partitions of a port that is away are unknown.
+    let by = ServiceRecord::default();
+    assert_eq!(found(&mut world, hosts[0], ALL, &by), [1]);
+}
+
+#[test]
+fn registering_beyond_max_services_per_port_is_refused() {
+    let mut world = World::new(SMALL);
+    let hosts = world.hosts();
+    let mut refused = None;
+    for id in 0..=limits::MAX_SERVICES_PER_PORT as u64 {
+        let record = service(&world, hosts[0], id);
+        if let Err(status) = set(&mut world, hosts[0], NAMED, &record) {
+            refused = Some((id, status));
+        }
+    }
+    let full = limits::MAX_SERVICES_PER_PORT as u64;
+    assert_eq!(refused, Some((full, SaStatus::NO_RESOURCES)));
+    let record = service(&world, hosts[0], 0);
+    set(&mut world, hosts[0], NAMED, &record).unwrap();
+    let record = service(&world, hosts[1], 0);
+    set(&mut world, hosts[1], NAMED, &record).unwrap();
+    // A service may be changed, and deleting one makes room for another.
+    let first = service(&world, hosts[0], 0);
+    delete(&mut world, hosts[0], NAMED, &first).unwrap();
+    let other = service(&world, hosts[0], full);
+    set(&mut world, hosts[0], NAMED, &other).unwrap();
+}
+
+#[test]
+fn saved_services_come_back_while_their_lease_lasts() {
+    let mut world = World::new(SMALL);
+    let host = world.hosts()[0];
+    let record = service(&world, host, 1);
+    set(&mut world, host, NAMED, &record).unwrap();
+    let saved = world.sa.poll_save(world.now).unwrap();
+    assert!(saved.groups.is_some(), "the groups that there always are");
+    let view = saved.services.unwrap();
+    let id = Id {
+        service: 1,
+        gid: world.gid(host),
+        p_key: PKey::INVALID,
+    };
+    assert_eq!(view.get(&id).unwrap().until, None);
+    assert_eq!(view.get(&id).unwrap().port, world.guid(host));
+    assert!(world.sa.poll_save(Time::MAX).is_none(), "nothing is new");
+}

@@ -1,0 +1,400 @@
+//! Requests to the core, and the callers that wait for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rsm_api::model::{
+    DrainQuestion, PartitionChange, PartitionChanged, Selector, SubnetState, WhenCutOff,
+};
+use rsm_api::resolve::resolve_node_or_port;
+use rsm_api::{BoxFuture, Control, ControlError, LookupError, v1};
+use rsm_config::overlay::ChangeError;
+use rsm_ids::{Lid, PortKey, PortNum};
+use rsm_model::expected::{Accept, Expected};
+use rsm_plan::avoid::{Drained, Part, Reason};
+use rsm_routing::engine::UnknownEngine;
+use rsm_state::{ChangeEffect, Command, Ticket};
+use rsm_state::{Convergence, Role};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+
+use super::published::Published;
+use super::status::management_keys;
+use super::view::View;
+use super::{drained, overlay};
+
+/// How many callers may wait at the same time: more than operators and scripts of one site, far
+/// fewer than a script in an endless loop makes. They all wait for the same sweep anyhow.
+pub const MAX_WAITING: usize = 64;
+
+/// Takes a command to the core, or says why it cannot.
+type Commands = Box<dyn Fn(Command) -> Result<(), ControlError> + Send + Sync>;
+
+type Answer = Result<v1::Convergence, ControlError>;
+
+/// Carries requests to the core and its answers back.
+///
+/// The daemon calls [`Controller::done`] on `Effect::Done`, after it has handed the snapshot that
+/// was published before it to the [`View`]; [`Controller::recheck`] after every other change of the
+/// view; and [`Controller::stop`] when it ends. A resweep has no time limit, for a huge fabric may
+/// take long: a caller that gives up drops the future.
+pub struct Controller {
+    commands: Commands,
+    view: Arc<View>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    last: Ticket,
+    callers: BTreeMap<Ticket, oneshot::Sender<Answer>>,
+    /// What the changes of partitions do that callers wait for.
+    effects: BTreeMap<Ticket, ChangeEffect>,
+    stopping: bool,
+}
+
+impl Controller {
+    /// Sends commands to the core through `events`; a full channel refuses them, no caller waits
+    /// for room.
+    pub fn new<E: From<Command> + Send + 'static>(
+        events: mpsc::Sender<E>,
+        view: Arc<View>,
+    ) -> Controller {
+        Controller {
+            commands: Box::new(move |command| events.try_send(command.into()).map_err(unsent)),
+            view,
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// `convergence` has done the request of `ticket`. Tickets of callers that have left are
+    /// ignored.
+    pub fn done(&self, ticket: Ticket, convergence: &Arc<Convergence>) {
+        let Some(caller) = self.waiting.lock().callers.remove(&ticket) else {
+            return;
+        };
+        let answer = self
+            .view
+            .convergence(convergence)
+            .ok_or_else(|| ControlError::Failed {
+                reason: "its record is no longer kept".to_owned(),
+            });
+        // A caller that left at this very moment needs no answer.
+        let _ = caller.send(answer);
+    }
+
+    /// The core will not do the request of `ticket`, for `reason`. Tickets of callers that have
+    /// left are ignored.
+    pub fn declined(&self, ticket: Ticket, reason: String) {
+        if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
+            // As in `done`.
+            let _ = caller.send(Err(ControlError::Refused { reason }));
+        }
+    }
+
+    /// The core will not do the request of `ticket` unless its caller accepts that ports are cut
+    /// off, as [`Controller::declined`].
+    pub fn cut_off(&self, ticket: Ticket, ports: usize, reason: String) {
+        if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
+            let ports = ports as u64;
+            let reason = format!(
+                "refused, and everything stays as it was: {reason}; to do it all the same, ask again with `accept_cut_off` (`force` \
+                 in Drain), or `--yes` of rsmctl"
+            );
+            // As in `done`.
+            let _ = caller.send(Err(ControlError::CutOff { ports, reason }));
+        }
+    }
+
+    /// The core has taken the change of a partition of `ticket`, with this effect.
+    pub fn partition_taken(&self, ticket: Ticket, effect: ChangeEffect) {
+        let mut waiting = self.waiting.lock();
+        if waiting.callers.contains_key(&ticket) {
+            waiting.effects.insert(ticket, effect);
+        }
+    }
+
+    /// The core will not make the change of a partition of `ticket`, as [`Controller::declined`].
+    pub fn partition_refused(&self, ticket: Ticket, error: &ChangeError) {
+        if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
+            // As in `done`.
+            let _ = caller.send(Err(overlay::refusal(error)));
+        }
+    }
+
+    /// Refuses all waiting callers if the snapshot in force rules their requests out.
+    pub fn recheck(&self) {
+        if let Err(error) = self.check() {
+            self.refuse_all(&error);
+        }
+    }
+
+    /// Refuses all callers, waiting and later ones: the subnet manager is stopping.
+    pub fn stop(&self) {
+        self.waiting.lock().stopping = true;
+        self.refuse_all(&ControlError::Stopping);
+    }
+
+    /// How many callers wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.lock().callers.len()
+    }
+
+    fn refuse_all(&self, error: &ControlError) {
+        let callers = std::mem::take(&mut self.waiting.lock().callers);
+        for caller in callers.into_values() {
+            // As in `done`.
+            let _ = caller.send(Err(error.clone()));
+        }
+    }
+
+    /// Whether there is a subnet to act on.
+    fn check(&self) -> Result<(), ControlError> {
+        let published = self.view.published();
+        match (published.state, &published.snapshot.role) {
+            (SubnetState::NotActive, _) => Err(ControlError::NotAttached {
+                reason: published.reason.clone(),
+            }),
+            (SubnetState::Standby, Role::Standby { master }) => {
+                Err(ControlError::Standby { master: master.lid })
+            }
+            (SubnetState::Standby, _) => Err(ControlError::Standby { master: Lid::NONE }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The parts of a drain, each with its reason.
+    fn parts_to_drain(
+        &self,
+        question: &DrainQuestion,
+    ) -> Result<BTreeMap<Part, Reason>, ControlError> {
+        self.check()?;
+        let published = self.view.published();
+        let since_unix_ms = self.view.unix_ms();
+        let mut parts = BTreeMap::new();
+        for name in &question.parts {
+            let (part, name, peer) = drained::part(&published, name)?;
+            let drained = Drained {
+                by: match question.by.as_str() {
+                    "" => "an operator".to_owned(),
+                    by => by.to_owned(),
+                },
+                since_unix_ms,
+                note: question.note.clone(),
+                forced: question.force,
+                name,
+                peer,
+            };
+            parts.insert(part, Reason::Drained(drained));
+        }
+        Ok(parts)
+    }
+
+    fn ask(&self, command: impl FnOnce(Ticket) -> Command) -> Result<Caller<'_>, ControlError> {
+        self.check()?;
+        let mut waiting = self.waiting.lock();
+        if waiting.stopping {
+            return Err(ControlError::Stopping);
+        }
+        if waiting.callers.len() >= MAX_WAITING {
+            return Err(ControlError::Busy);
+        }
+        waiting.last += 1;
+        let ticket = waiting.last;
+        // The lock is held: the ticket is entered before the core can answer it.
+        (self.commands)(command(ticket))?;
+        let (sender, answer) = oneshot::channel();
+        waiting.callers.insert(ticket, sender);
+        Ok(Caller {
+            controller: self,
+            ticket,
+            answer,
+        })
+    }
+}
+
+impl Control for Controller {
+    fn activity(&self) -> v1::Activity {
+        v1::Activity {
+            callers: u32::try_from(self.waiting()).unwrap_or(u32::MAX),
+            ..self.view.activity()
+        }
+    }
+
+    fn resweep(&self, full: bool) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
+        Box::pin(async move {
+            self.ask(|ticket| Command::Resweep { full, ticket })?
+                .answer()
+                .await
+        })
+    }
+
+    fn rewrite(&self) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
+        Box::pin(async move {
+            self.ask(|ticket| Command::Rewrite { ticket })?
+                .answer()
+                .await
+        })
+    }
+
+    fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError> {
+        self.check()?;
+        let published = self.view.published();
+        let accept = match name {
+            None => Accept::All,
+            Some(name) => missing_at(&published, &name)?,
+        };
+        // Counted in the published snapshot; the core applies the command to its state at its
+        // arrival.
+        let expected = &published.snapshot.expected;
+        let accepted = Expected::clone(expected).accept(accept, published.fabric());
+        if accepted == 0 {
+            let reason = "nothing is missing there: `rsmctl expect` lists what is".to_owned();
+            return Err(ControlError::Refused { reason });
+        }
+        (self.commands)(Command::Accept(accept))?;
+        Ok(accepted as u64)
+    }
+
+    fn drain(
+        &self,
+        question: DrainQuestion,
+    ) -> BoxFuture<'_, Result<Vec<v1::DrainedPart>, ControlError>> {
+        Box::pin(async move {
+            let parts = self.parts_to_drain(&question)?;
+            let wanted = parts.keys().copied().collect();
+            let forced = question.force;
+            let mut caller = self.ask(|ticket| Command::Drain {
+                parts,
+                forced,
+                ticket,
+            })?;
+            caller.answer().await?;
+            Ok(drained::shown_of(&self.view.published(), &wanted))
+        })
+    }
+
+    fn undrain(
+        &self,
+        parts: Vec<Selector>,
+    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>> {
+        Box::pin(async move {
+            self.check()?;
+            let published = self.view.published();
+            let parts = parts
+                .iter()
+                .map(|name| drained::drained_part(&published, name));
+            let parts: BTreeSet<Part> = parts.collect::<Result<_, _>>()?;
+            let count = parts.len() as u64;
+            let mut caller = self.ask(|ticket| Command::Undrain { parts, ticket })?;
+            Ok((count, caller.answer().await?))
+        })
+    }
+
+    fn rotate_m_keys(
+        &self,
+        force: bool,
+    ) -> BoxFuture<'_, Result<(v1::ManagementKeys, v1::Convergence), ControlError>> {
+        Box::pin(async move {
+            let forced = force;
+            let mut caller = self.ask(|ticket| Command::RotateMKeys { forced, ticket })?;
+            let convergence = caller.answer().await?;
+            let keys = self.view.published().snapshot.m_keys;
+            Ok((management_keys(&keys), convergence))
+        })
+    }
+
+    fn change_partition(
+        &self,
+        change: PartitionChange,
+    ) -> BoxFuture<'_, Result<PartitionChanged, ControlError>> {
+        Box::pin(async move {
+            self.check()?;
+            let published = self.view.published();
+            let change = overlay::change(&published, change, self.view.unix_ms())?;
+            let change = Box::new(change);
+            let mut caller = self.ask(|ticket| Command::Partition { change, ticket })?;
+            let convergence = caller.answer().await?;
+            let effect = self.waiting.lock().effects.remove(&caller.ticket);
+            let effect = effect.ok_or_else(|| ControlError::Failed {
+                reason: "the effect of the change is not known".to_owned(),
+            })?;
+            Ok(overlay::changed(effect, convergence))
+        })
+    }
+
+    fn set_engine(
+        &self,
+        name: String,
+        cut_off: WhenCutOff,
+    ) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
+        Box::pin(async move {
+            let when_cut_off = overlay::when_cut_off(cut_off);
+            let engine = name.parse().map_err(|error: UnknownEngine| {
+                let message = error.to_string();
+                ControlError::UnknownEngine { message }
+            })?;
+            let mut caller = self.ask(|ticket| Command::Engine {
+                engine,
+                when_cut_off,
+                ticket,
+            })?;
+            caller.answer().await
+        })
+    }
+}
+
+fn unsent<E>(error: TrySendError<E>) -> ControlError {
+    match error {
+        TrySendError::Full(_) => ControlError::Busy,
+        TrySendError::Closed(_) => ControlError::Stopping,
+    }
+}
+
+/// The missing node or cable that `name` names; a node that is present stands for everything
+/// missing at it.
+fn missing_at(published: &Published, name: &Selector) -> Result<Accept, ControlError> {
+    let (node, port) = match published.names.find_gone(name) {
+        Some(found) => found,
+        None => match resolve_node_or_port(&published.names, name) {
+            // A part of its name, which nothing present has.
+            Err(LookupError::Gone { node, port, .. }) => (node, port),
+            found => found?,
+        },
+    };
+    Ok(match port {
+        None | Some(PortNum::ZERO) => Accept::Node(node),
+        Some(port) => Accept::Port(PortKey::new(node, port)),
+    })
+}
+
+/// A waiting caller. Leaves the table when dropped, answered or not.
+struct Caller<'a> {
+    controller: &'a Controller,
+    ticket: Ticket,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Caller<'_> {
+    async fn answer(&mut self) -> Answer {
+        // The sender is dropped without an answer only when the controller is.
+        (&mut self.answer)
+            .await
+            .unwrap_or(Err(ControlError::Stopping))
+    }
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.controller.waiting.lock();
+        waiting.effects.remove(&self.ticket);
+        let waited = waiting.callers.remove(&self.ticket).is_some();
+        drop(waiting);
+        if waited {
+            let ticket = self.ticket;
+            // Without room in the channel the core does the work for no caller.
+            let _ = (self.controller.commands)(Command::Withdraw { ticket });
+        }
+    }
+}

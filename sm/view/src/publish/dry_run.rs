@@ -1,0 +1,450 @@
+//! The Sets that rsm would send, as `rsm --dry-run` prints them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use rsm_hardware::push::{AdaptiveStep, Foreseen, PortStep, Task};
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_ids::{Guid, Lid, PortKey};
+use rsm_mad::wire::attr::{
+    Attribute, GuidInfo, MulticastForwardingTable, PKey, PKeyTable, PortInfo,
+};
+use rsm_mad::wire::fields;
+use rsm_model::lft_image::LFT_BLOCK;
+use rsm_state::Handover;
+use rsm_state::Snapshot;
+use serde::Serialize;
+
+use super::summary::OnceReport;
+
+/// Exit code of `rsm --dry-run` where it would send any Set.
+pub const WOULD_SET: u8 = 3;
+
+/// The Sets that would bring a subnet to rsm's plan for it, and the subnet's state.
+#[derive(Clone, Debug, Serialize)]
+pub struct DryRunReport {
+    /// How many Sets there would be.
+    pub would_set: usize,
+    /// Devices that would be written, in the order of their GUIDs.
+    pub nodes: Vec<NodeChanges>,
+    /// The Sets in the order in which they would leave.
+    pub sets: Vec<SetEntry>,
+    /// What a takeover tells ports beside these Sets.
+    pub takeover: TakeoverSets,
+    /// The subnet as it was read.
+    pub subnet: OnceReport,
+}
+
+/// What a takeover tells ports beside the difference: the ports, counted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct TakeoverSets {
+    /// Ports whose hosts get ClientReregister at the first start with a store, and then register
+    /// anew with the SA.
+    pub reregistered: usize,
+    /// Ports that get another MasterSMLID, because the present manager is at another port.
+    pub new_master_lids: usize,
+    /// Sets of PortInfo for both that are not among [`DryRunReport::sets`].
+    pub more_sets: usize,
+}
+
+/// The Sets for one device, counted.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct NodeChanges {
+    /// Its node GUID.
+    pub guid: String,
+    /// Its description.
+    pub name: String,
+    /// Sets of SwitchInfo.
+    pub switch_info: usize,
+    /// Sets of PortInfo.
+    pub port_info: usize,
+    /// Blocks of its linear forwarding table, interim ones not counted.
+    pub lft_blocks: usize,
+    /// Entries of that table that would change.
+    pub lft_entries: usize,
+    /// Blocks with interim entries, which keep old and new routes from closing a credit loop
+    /// together.
+    pub interim_lft_blocks: usize,
+    /// Blocks of its multicast forwarding table.
+    pub mft_blocks: usize,
+    /// Blocks of P_KeyTables.
+    pub p_key_blocks: usize,
+    /// SLtoVLMappingTables.
+    pub sl_to_vl_tables: usize,
+    /// Blocks of GUIDInfo.
+    pub guid_blocks: usize,
+    /// Attributes of other kinds, vendors' own among them.
+    pub others: usize,
+}
+
+/// One Set.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SetEntry {
+    /// Node GUID of the device.
+    pub guid: String,
+    /// Its description.
+    pub name: String,
+    /// Name of the attribute.
+    pub attribute: String,
+    /// The attribute modifier.
+    pub modifier: u32,
+    /// The part that the modifier selects: `block 0`, `port 3`; empty for the whole device.
+    pub part: String,
+    /// Why it would be set.
+    pub reason: &'static str,
+    /// The fields or entries that would change.
+    pub changes: Vec<FieldChange>,
+}
+
+/// A field or an entry of a table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FieldChange {
+    /// The specification's name of the field, or `LID 5`, `MLID 0xc001`, `index 0`.
+    pub field: String,
+    /// The value that the device holds; null where that is not known.
+    pub from: Option<String>,
+    /// The value that the Set would write.
+    pub to: String,
+}
+
+impl DryRunReport {
+    /// The report of `sets`, which are predicted for the subnet of `inventory` and `snapshot`.
+    pub fn of(sets: &[Foreseen], inventory: &Inventory, snapshot: &Snapshot) -> DryRunReport {
+        let mut nodes: BTreeMap<Guid, NodeChanges> = BTreeMap::new();
+        let mut entries = Vec::with_capacity(sets.len());
+        for set in sets {
+            let guid = set.order.target;
+            let name = inventory.node(guid).map(|_| inventory.name(guid));
+            let entry = SetEntry {
+                guid: guid.to_string(),
+                name: name.unwrap_or_default(),
+                attribute: set.order.attribute.to_string(),
+                modifier: set.order.modifier,
+                part: part(set.order.task),
+                reason: reason(set),
+                changes: changes(set),
+            };
+            let node = nodes.entry(guid).or_insert_with(|| NodeChanges {
+                guid: entry.guid.clone(),
+                name: entry.name.clone(),
+                ..NodeChanges::default()
+            });
+            node.count(set.order.task, entry.changes.len());
+            entries.push(entry);
+        }
+        DryRunReport {
+            would_set: entries.len(),
+            nodes: nodes.into_values().collect(),
+            sets: entries,
+            takeover: TakeoverSets::default(),
+            subnet: OnceReport::of(snapshot),
+        }
+    }
+
+    /// The report with what a takeover tells ports beside `sets`, those of the report.
+    #[must_use]
+    pub fn with_handover(mut self, handover: &Handover, sets: &[Foreseen]) -> DryRunReport {
+        let written: BTreeSet<PortKey> = sets
+            .iter()
+            .filter_map(|set| match set.order.task {
+                Task::Port(key, _) => Some(key),
+                _ => None,
+            })
+            .collect();
+        let told = handover.reregistered.union(&handover.new_master_lids);
+        self.takeover = TakeoverSets {
+            reregistered: handover.reregistered.len(),
+            new_master_lids: handover.new_master_lids.len(),
+            more_sets: told.filter(|key| !written.contains(key)).count(),
+        };
+        self
+    }
+
+    /// The report as text: a line for each device; with `details` a line for each Set and each
+    /// change as well.
+    pub fn text(&self, details: bool) -> impl fmt::Display + '_ {
+        Text {
+            report: self,
+            details,
+        }
+    }
+}
+
+impl NodeChanges {
+    fn count(&mut self, task: Task, changes: usize) {
+        match task {
+            Task::Switch(_) | Task::MulticastTop(_) => self.switch_info += 1,
+            Task::Port(..) | Task::Bounce(_) | Task::Disable(_) => self.port_info += 1,
+            Task::Block {
+                interim: Some(_), ..
+            } => self.interim_lft_blocks += 1,
+            Task::Block { .. } => {
+                self.lft_blocks += 1;
+                self.lft_entries += changes;
+            }
+            Task::Multicast { .. } => self.mft_blocks += 1,
+            Task::PKeys(..) => self.p_key_blocks += 1,
+            Task::SlToVl { .. } => self.sl_to_vl_tables += 1,
+            Task::Managed(key) if key.attribute() == GuidInfo::ID => self.guid_blocks += 1,
+            _ => self.others += 1,
+        }
+    }
+
+    /// `3 LFT blocks (17 entries), 1 PortInfo`.
+    fn parts(&self) -> String {
+        let named = [
+            (self.switch_info, "SwitchInfo"),
+            (self.port_info, "PortInfo"),
+            (self.mft_blocks, "MulticastForwardingTable"),
+            (self.p_key_blocks, "P_KeyTable"),
+            (self.sl_to_vl_tables, "SLtoVLMappingTable"),
+            (self.guid_blocks, "GUIDInfo"),
+            (self.others, "other attributes"),
+        ];
+        let mut parts = Vec::new();
+        if self.lft_blocks > 0 {
+            parts.push(format!(
+                "{} LinearForwardingTable ({} entries)",
+                self.lft_blocks, self.lft_entries
+            ));
+        }
+        if self.interim_lft_blocks > 0 {
+            let interim = self.interim_lft_blocks;
+            parts.push(format!("{interim} LinearForwardingTable (interim entries)"));
+        }
+        let others = named.into_iter().filter(|&(count, _)| count > 0);
+        parts.extend(others.map(|(count, name)| format!("{count} {name}")));
+        parts.join(", ")
+    }
+}
+
+struct Text<'a> {
+    report: &'a DryRunReport,
+    details: bool,
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = self.report;
+        write!(f, "{}", report.subnet.text())?;
+        if report.sets.is_empty() {
+            writeln!(f, "nothing would be set: the subnet is as rsm plans it")?;
+            return write!(f, "{}", report.takeover);
+        }
+        let (sets, nodes) = (report.would_set, report.nodes.len());
+        writeln!(
+            f,
+            "nothing was set; rsm would send {sets} Sets to {nodes} devices:"
+        )?;
+        for node in &report.nodes {
+            writeln!(f, "  {} ({}): {}", node.name, node.guid, node.parts())?;
+        }
+        write!(f, "{}", report.takeover)?;
+        if !self.details {
+            return Ok(());
+        }
+        writeln!(f, "in this order:")?;
+        for (number, set) in (1..).zip(&report.sets) {
+            write!(
+                f,
+                "  {number} {} ({}): {}",
+                set.name, set.guid, set.attribute
+            )?;
+            if !set.part.is_empty() {
+                write!(f, " {}", set.part)?;
+            }
+            writeln!(f, ": {}", set.reason)?;
+            for change in &set.changes {
+                let from = change.from.as_deref().unwrap_or("unknown");
+                writeln!(f, "      {}: {from} -> {}", change.field, change.to)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A line about each kind of these Sets; none without any.
+impl fmt::Display for TakeoverSets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TakeoverSets {
+            reregistered,
+            new_master_lids,
+            more_sets,
+        } = self;
+        if *more_sets == 0 {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "taking over, rsm also sends {more_sets} Sets of PortInfo, which change no route and no link:"
+        )?;
+        if *new_master_lids > 0 {
+            writeln!(
+                f,
+                "  MasterSMLID of {new_master_lids} ports: this port is not the present manager's"
+            )?;
+        }
+        if *reregistered > 0 {
+            writeln!(
+                f,
+                "  ClientReregister to {reregistered} ports, at the first start with a store: their hosts register \
+                 anew with the SA (sm.client_reregister)"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The part of a device that a Set is about.
+fn part(task: Task) -> String {
+    match task {
+        Task::Block { block, .. } => format!("block {block}"),
+        Task::Multicast { at, .. } => format!("block {} position {}", at.block, at.position),
+        Task::SlToVl { input, output, .. } => format!("from port {input} to port {output}"),
+        Task::Port(PortKey { port, .. }, _)
+        | Task::Bounce(PortKey { port, .. })
+        | Task::Disable(PortKey { port, .. }) => {
+            format!("port {port}")
+        }
+        Task::PKeys(PortKey { port, .. }, block) => format!("port {port} block {block}"),
+        Task::Managed(key) => format!("port {} block {}", key.port.port, key.place.block),
+        Task::Virtualization(key) => format!("port {}", key.port),
+        Task::VPort(key, index) => format!("port {} vport {index}", key.port),
+        Task::VPortPKeys(key, index, block) => {
+            format!("port {} vport {index} block {block}", key.port)
+        }
+        _ => String::new(),
+    }
+}
+
+fn reason(set: &Foreseen) -> &'static str {
+    match set.order.task {
+        Task::Switch(_) => {
+            "LinearFDBTop or LifeTimeValue differ, or PortStateChange is to be cleared"
+        }
+        Task::MulticastTop(_) => "multicast LIDs in use differ",
+        Task::Block {
+            interim: Some(_), ..
+        } => "interim entries, so that old and new routes close no credit loop together",
+        Task::Block { .. } if set.before.is_none() => {
+            "what the block holds is not known, or not trusted (sm.takeover)"
+        }
+        Task::Block { .. } => "routes differ from the plan",
+        Task::Multicast { .. } => "multicast trees differ from the plan",
+        Task::SlToVl { .. } => "the engine's routes need this mapping",
+        Task::Port(_, PortStep::Configure) => "settings differ from the configuration",
+        Task::Port(_, PortStep::Arm) => "the link is in Initialize: settings, and Armed",
+        Task::Port(_, PortStep::Activate) => "both ends of the link are Armed",
+        Task::Bounce(_) => "MTU or VLs differ, and only change while the link is down",
+        Task::Disable(_) => "the host behind the port sends traps without an end",
+        Task::PKeys(..) => "partitions differ from the configuration",
+        Task::Managed(key) => key.place.managed().reason,
+        Task::Virtualization(_) => {
+            "virtual ports are not enabled, or VPortStateChange is to be cleared"
+        }
+        Task::VPort(..) => "LID or state of a virtual port differ from the plan",
+        Task::VPortPKeys(..) => "partitions of a virtual port differ from the configuration",
+        Task::Adaptive(_, AdaptiveStep::Prepare) => {
+            "adaptive routing is off while its tables, or the forwarding table, change"
+        }
+        Task::Adaptive(_, AdaptiveStep::Enable) => "groups and entries are as planned",
+        Task::Adaptive(..) => "groups or entries differ from the plan",
+        Task::AdaptiveRouting(_) => {
+            "adaptive routing is on, so that the forwarding table is not what forwards"
+        }
+    }
+}
+
+/// The changes that a Set would make, field by field or entry by entry.
+fn changes(set: &Foreseen) -> Vec<FieldChange> {
+    match set.order.task {
+        Task::Block { block, .. } => entries(set, LFT_BLOCK, |data, index| {
+            let lid = usize::from(block) * LFT_BLOCK + index;
+            (format!("LID {lid}"), port_text(data[index]))
+        }),
+        Task::Multicast { at, .. } => {
+            let first = usize::from(at.block) * MulticastForwardingTable::ENTRIES;
+            let first_port =
+                u16::from(at.position) * u16::from(MulticastForwardingTable::PORTS_PER_POSITION);
+            entries(set, MulticastForwardingTable::ENTRIES, |data, index| {
+                let mlid = Lid(Lid::MULTICAST_FIRST
+                    .0
+                    .saturating_add((first + index) as u16));
+                let mask = MulticastForwardingTable::from_data(data)
+                    .mask(index)
+                    .unwrap_or(0);
+                let ports: Vec<String> = (0..16)
+                    .filter(|bit| mask >> bit & 1 != 0)
+                    .map(|bit| (first_port + bit).to_string())
+                    .collect();
+                (
+                    format!("MLID {mlid}"),
+                    format!("ports [{}]", ports.join(" ")),
+                )
+            })
+        }
+        Task::PKeys(_, block) => entries(set, PKeyTable::ENTRIES, |data, index| {
+            let keys = PKeyTable::from_data(data).p_keys();
+            let key = keys.get(index).copied().unwrap_or(PKey::INVALID);
+            let at = usize::from(block) * PKeyTable::ENTRIES + index;
+            (format!("index {at}"), format!("{:#06x}", key.0))
+        }),
+        Task::Port(..) | Task::Bounce(_) | Task::Disable(_) => {
+            let mut changes = attribute_changes(set);
+            if PortInfo::from_data(&set.order.data).client_reregister() {
+                changes.push(FieldChange {
+                    field: "ClientReregister".to_owned(),
+                    from: Some("0".to_owned()),
+                    to: "1".to_owned(),
+                });
+            }
+            changes
+        }
+        _ => attribute_changes(set),
+    }
+}
+
+/// The entries of a table that would change; all entries of a block that is not known.
+fn entries(
+    set: &Foreseen,
+    count: usize,
+    show: impl Fn(&[u8; 64], usize) -> (String, String),
+) -> Vec<FieldChange> {
+    let unread = set.before.is_none();
+    (0..count)
+        .filter_map(|index| {
+            let (field, to) = show(&set.after, index);
+            let from = set.before.as_ref().map(|before| show(before, index).1);
+            (unread || from.as_ref() != Some(&to)).then_some(FieldChange { field, from, to })
+        })
+        .collect()
+}
+
+fn attribute_changes(set: &Foreseen) -> Vec<FieldChange> {
+    let Some(table) = fields::of_attribute(set.order.attribute) else {
+        return Vec::new();
+    };
+    table
+        .iter()
+        .filter_map(|field| {
+            let from = set
+                .before
+                .as_ref()
+                .map(|data| field.value(data).to_string());
+            let to = field.value(&set.after).to_string();
+            (from.as_ref() != Some(&to)).then(|| FieldChange {
+                field: field.name.to_owned(),
+                from,
+                to,
+            })
+        })
+        .collect()
+}
+
+/// The exit of an entry of a forwarding table.
+fn port_text(port: u8) -> String {
+    match port {
+        255 => "no path".to_owned(),
+        port => format!("port {port}"),
+    }
+}

@@ -1,0 +1,193 @@
+//! Marks of drained and unhealthy parts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_api::model::{LinkFilter, NodeFilter, PortFilter};
+use rsm_api::v1::event::Change;
+use rsm_api::{Subnet, v1};
+use rsm_config::Symptom;
+use rsm_core::Event;
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_monitor::health::PortErrors;
+use rsm_plan::avoid::{Drained, Part, Reason};
+use rsm_sim::{Personality, PortField, PortFields, Silence, Sim};
+use rsm_state::Command;
+
+use super::world::*;
+
+/// Time for a drain.
+const WAIT: Duration = Duration::from_secs(2);
+
+fn drain(world: &mut World, part: Part) {
+    let drained = Drained {
+        by: "alice".to_owned(),
+        since_unix_ms: 7,
+        note: String::new(),
+        forced: false,
+        name: "spine-a".to_owned(),
+        peer: None,
+    };
+    world.handle(Event::Command(Command::Drain {
+        parts: BTreeMap::from([(part, Reason::Drained(drained))]),
+        forced: false,
+        ticket: 1,
+    }));
+}
+
+/// The links with a mark, by the GUIDs of their ends.
+fn marked_links(world: &World) -> BTreeMap<(String, String), v1::Avoidance> {
+    let links = world.view.links(None, usize::MAX, &LinkFilter::default());
+    let links = links.items.into_iter().map(|link| link.message);
+    let marked = links.filter(|link| link.avoidance() != v1::Avoidance::Unspecified);
+    let node = |end: &Option<v1::LinkEnd>| {
+        let port = end.as_ref().and_then(|end| end.port.as_ref());
+        port.expect("each end has a port").node_guid.clone()
+    };
+    marked
+        .map(|link| ((node(&link.a), node(&link.b)), link.avoidance()))
+        .collect()
+}
+
+fn between(spine: Guid, leaf: Guid) -> (String, String) {
+    (spine.to_string(), leaf.to_string())
+}
+
+#[test]
+fn a_drained_switch_its_links_and_its_ports_have_a_mark_and_the_status_counts_it() {
+    let mut world = World::up();
+    let before = world.last_told();
+    drain(&mut world, Part::Node(SPINE_A));
+    world.run(WAIT);
+    let drained = v1::Avoidance::Drained;
+    let node = world.view.node(&named(&SPINE_A.to_string()));
+    assert_eq!(node.expect("it is there").message.avoidance(), drained);
+    let nodes = world.view.nodes(None, usize::MAX, &NodeFilter::default());
+    let marked = nodes
+        .items
+        .iter()
+        .filter(|node| node.message.avoidance != 0);
+    assert_eq!(marked.count(), 1);
+    assert_eq!(
+        marked_links(&world),
+        [LEAF_1, LEAF_2]
+            .map(|leaf| (between(SPINE_A, leaf), drained))
+            .into()
+    );
+    let ports = world.view.ports(None, usize::MAX, &PortFilter::default());
+    let marked = ports
+        .items
+        .iter()
+        .filter(|port| port.message.avoidance != 0);
+    let marked: Vec<(Guid, u8)> = marked
+        .map(|port| (port.key.node, port.key.number.0))
+        .collect();
+    let own = (0..3).map(|port| (SPINE_A, port));
+    assert_eq!(
+        marked,
+        own.chain([(LEAF_1, 3), (LEAF_2, 3)]).collect::<Vec<_>>()
+    );
+    let avoided = world.view.status().avoided.expect("it is always there");
+    assert_eq!((avoided.drained, avoided.draining), (1, 0));
+    assert_eq!(avoided.names, ["spine-a"]);
+    let told = world.told_after(before);
+    let changed = told.iter().filter_map(|event| match change_of(event) {
+        Change::NodeChanged(node) => Some(node.avoidance()),
+        Change::LinkChanged(link) => panic!("{link:?}"),
+        _ => None,
+    });
+    let changed: Vec<_> = changed.collect();
+    assert_eq!(changed.last(), Some(&drained), "{changed:?}");
+
+    let parts = BTreeSet::from([Part::Node(SPINE_A)]);
+    world.handle(Event::Command(Command::Undrain { parts, ticket: 2 }));
+    world.run(WAIT);
+    assert_eq!(marked_links(&world), BTreeMap::new());
+    let avoided = world.view.status().avoided;
+    assert_eq!(avoided, Some(v1::AvoidedParts::default()));
+}
+
+#[test]
+fn a_drained_switch_changes_once_and_a_later_convergence_does_not_change_it_again() {
+    let mut world = World::up();
+    drain(&mut world, Part::Node(SPINE_B));
+    let mut seen = Vec::new();
+    let before = world.last_told();
+    world.run(WAIT);
+    world.handle(Event::Command(Command::Resweep {
+        full: true,
+        ticket: 2,
+    }));
+    world.run(WAIT);
+    for event in world.told_after(before) {
+        if let Change::NodeChanged(node) = change_of(&event) {
+            seen.push(node.avoidance());
+        }
+    }
+    assert_eq!(seen, [v1::Avoidance::Drained]);
+}
+
+/// The mark of a drained switch at last, after `fault`; and whether the last convergence wrote all
+/// that it had to.
+fn mark_after(fault: impl Fn(&mut Sim)) -> (v1::Avoidance, bool) {
+    let mut world = World::up();
+    fault(&mut world.sim);
+    world.run(WAIT);
+    drain(&mut world, Part::Node(SPINE_A));
+    world.run(WAIT * 5);
+    let node = world.view.node(&named(&SPINE_A.to_string()));
+    let complete = world.core.history().last().expect("it is up").complete;
+    (node.expect("it is there").message.avoidance(), complete)
+}
+
+#[test]
+fn a_drain_is_done_once_the_tables_beside_it_are_written_whatever_fails_elsewhere() {
+    let host = mark_after(|sim| {
+        let keeps_no_lid = Personality::drops(PortFields::of(PortField::Lid));
+        sim.set_personality(HOSTS[3], keeps_no_lid)
+            .expect("it is there");
+        sim.reboot(HOSTS[3]).expect("it is there");
+    });
+    assert_eq!(host, (v1::Avoidance::Drained, false));
+    let leaf = mark_after(|sim| {
+        sim.set_silence(LEAF_2, Silence::Answers)
+            .expect("it is there");
+    });
+    assert_eq!(leaf, (v1::Avoidance::Draining, false));
+}
+
+#[test]
+fn an_unhealthy_cable_is_isolated_and_the_last_ones_of_a_leaf_stay_in_use() {
+    let mut world = World::up();
+    let before = world.last_told();
+    let mut total = 0;
+    let mut isolate = |ports: &[u8]| {
+        total += 1;
+        let mut errors = PortErrors {
+            total,
+            ..PortErrors::default()
+        };
+        errors.per_hour[Symptom::SymbolErrors as usize] = 1000.0;
+        let key = |&port| PortKey::new(LEAF_1, PortNum(port));
+        let errors = ports.iter().map(|port| (key(port), errors));
+        Event::PortErrors(Arc::new(errors.collect()))
+    };
+    world.handle(isolate(&[3]));
+    world.run(WAIT);
+    let isolated = BTreeMap::from([(between(SPINE_A, LEAF_1), v1::Avoidance::Isolated)]);
+    assert_eq!(marked_links(&world), isolated);
+    let told = world.told_after(before);
+    let changed = told.iter().filter_map(|event| match change_of(event) {
+        Change::LinkChanged(link) => Some(link.avoidance()),
+        _ => None,
+    });
+    assert_eq!(changed.collect::<Vec<_>>(), [v1::Avoidance::Isolated]);
+    world.handle(isolate(&[3, 4]));
+    world.run(WAIT);
+    let marks = marked_links(&world);
+    assert_eq!(marks.len(), 2, "{marks:?}");
+    let avoided = world.view.status().avoided.expect("it is always there");
+    assert_eq!((avoided.isolated, avoided.in_use), (1, 1));
+    assert_eq!(avoided.names, ["leaf-1:3", "leaf-1:4"]);
+}

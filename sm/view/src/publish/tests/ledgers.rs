@@ -1,0 +1,115 @@
+//! Findings and convergences keep their numbers from snapshot to snapshot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_mad::Time;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_state::HISTORY;
+use rsm_state::{Convergence, TablesWritten};
+
+use crate::publish::findings::FindingBook;
+use crate::publish::log::ConvergenceLog;
+
+fn finding(kind: FindingKind, node: u64, text: &str) -> Finding {
+    let subject = Subject::Port(PortKey::new(Guid(node), PortNum(1)));
+    Finding::new(kind, subject, Severity::Warning, text.to_owned())
+}
+
+#[test]
+fn a_finding_keeps_its_number_as_long_as_it_holds() {
+    let mut book = FindingBook::default();
+    let errors = |text| finding(FindingKind::LinkErrors, 1, text);
+    let other = finding(FindingKind::SelfCabled, 2, "a plug");
+    let news = book.update(&[errors("10 times"), other.clone()], 1, 100);
+    assert_eq!(news.raised.len(), 2);
+    let news = book.update(&[errors("11 times")], 2, 200);
+    assert_eq!((news.raised.len(), news.cleared.len()), (0, 1));
+    assert_eq!(news.cleared[0].kind, "self-cabled");
+    let held = book.held();
+    assert_eq!(held.len(), 1);
+    let held = &held[0];
+    assert_eq!((held.id, held.generation, held.raised_unix_ms), (1, 1, 100));
+    assert_eq!((held.occurrences, held.message.as_str()), (2, "11 times"));
+    assert_eq!(held.node_guid, Guid(1).to_string());
+    assert_eq!(held.port, Some(1));
+    // A finding that comes back is raised anew.
+    let news = book.update(&[errors("12 times"), other], 3, 300);
+    assert_eq!(news.raised[0].id, 3);
+    let ids: Vec<_> = book.held().iter().map(|finding| finding.id).collect();
+    assert_eq!(ids, [1, 3]);
+}
+
+#[test]
+fn findings_of_one_kind_and_subject_have_different_numbers() {
+    let mut book = FindingBook::default();
+    let [one, two] = ["one", "two"].map(|text| finding(FindingKind::SetFailed, 1, text));
+    assert_eq!(
+        book.update(&[one.clone(), two.clone()], 1, 0).raised.len(),
+        2
+    );
+    let news = book.update(&[one, two], 2, 0);
+    assert_eq!((news.raised.len(), news.cleared.len()), (0, 0));
+    assert_eq!(book.held().len(), 2);
+}
+
+#[test]
+fn of_two_alike_the_one_that_ended_is_cleared() {
+    let mut book = FindingBook::default();
+    let [one, two, three] =
+        ["one", "two", "three"].map(|text| finding(FindingKind::SetFailed, 1, text));
+    book.update(&[one, two.clone()], 1, 0);
+    let news = book.update(std::slice::from_ref(&two), 2, 0);
+    assert_eq!((news.raised.len(), news.cleared.len()), (0, 1));
+    assert_eq!((news.cleared[0].id, &*news.cleared[0].message), (1, "one"));
+    let news = book.update(&[three, two], 3, 0);
+    assert_eq!((news.raised.len(), news.cleared.len()), (1, 0));
+    let held: Vec<_> = book
+        .held()
+        .iter()
+        .map(|one| (one.id, one.message.clone()))
+        .collect();
+    assert_eq!(held, [(2, "two".to_owned()), (3, "three".to_owned())]);
+}
+
+fn convergence(seconds: u64) -> Arc<Convergence> {
+    Arc::new(Convergence {
+        cause: format!("cause {seconds}"),
+        finished: Time::ZERO + Duration::from_secs(seconds),
+        discover: Duration::ZERO,
+        plan: Duration::ZERO,
+        push: Duration::ZERO,
+        total: Duration::ZERO,
+        gets: 0,
+        sets: 0,
+        retries: 0,
+        timeouts: 0,
+        lft_blocks: 0,
+        mft_blocks: 0,
+        switches_written: 0,
+        ports_activated: 0,
+        complete: true,
+        tables: TablesWritten::default(),
+        whole: Vec::new(),
+    })
+}
+
+#[test]
+fn convergences_are_numbered_once_and_the_oldest_give_way() {
+    let mut log = ConvergenceLog::default();
+    let all: Vec<_> = (0..HISTORY as u64 + 10).map(convergence).collect();
+    let stamp = |time: Time| (7, time.as_nanos());
+    assert_eq!(log.update(&all[..2], stamp).len(), 2);
+    assert_eq!(log.update(&all[..2], stamp).len(), 0);
+    let news = log.update(&all[1..4], stamp);
+    let numbers: Vec<_> = news.iter().map(|logged| logged.shown.sequence).collect();
+    assert_eq!(numbers, [3, 4]);
+    assert_eq!(news[0].shown.cause, "cause 2");
+    // The history has moved on beyond all that is known.
+    log.update(&all[10..], stamp);
+    let entries = log.entries();
+    assert_eq!(entries.len(), HISTORY);
+    assert_eq!(entries[0].shown.sequence, 5);
+    assert_eq!(entries[0].shown.cause, "cause 10");
+}

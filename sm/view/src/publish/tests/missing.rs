@@ -1,0 +1,238 @@
+//! Lookups of missing nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_api::model::{FindingFilter, MissingKind, Selector, SubnetState};
+use rsm_api::{Control, ControlError, LookupError, RoutingQueries, Subnet, v1};
+use rsm_core::Event;
+use rsm_ids::PortNum;
+use rsm_model::expected::Accept;
+use rsm_state::Command;
+use tokio::sync::mpsc;
+
+use super::world::*;
+use crate::publish::{Controller, RouteAnalyst};
+
+/// The world after the second host has lost its cable.
+fn without_a_host() -> World {
+    let mut world = World::up();
+    world.sim.unlink(HOSTS[1], PortNum(1)).unwrap();
+    world.run(Duration::from_secs(30));
+    world
+}
+
+#[test]
+fn lookups_of_a_missing_host_give_its_place_and_time() {
+    let world = without_a_host();
+    let node_guid = Selector::guid(HOSTS[1]);
+    for name in ["host-2".parse().unwrap(), node_guid] {
+        let errors = [
+            world.view.node(&name).unwrap_err(),
+            world.view.port(&name).unwrap_err(),
+            world
+                .view
+                .route(&name, &Selector::guid(HOSTS[0]))
+                .unwrap_err(),
+        ];
+        for error in errors {
+            let LookupError::Gone { place, until, .. } = &error else {
+                panic!("{error}");
+            };
+            assert_eq!(place, "leaf-1 port 2");
+            // Virtual time begins at 1,000 s.
+            assert!(until.starts_with("1970-01-01T00:16:4"), "{until}");
+        }
+    }
+    let missing = world.view.missing(None, 10).items;
+    let [host] = &missing[..] else {
+        panic!("{missing:?}");
+    };
+    let host = &host.message;
+    assert_eq!(
+        (host.kind(), host.name.as_str()),
+        (MissingKind::Host, "host-2")
+    );
+    let never = world.view.node(&"host-9".parse().unwrap());
+    assert!(matches!(never, Err(LookupError::NotFound { .. })));
+}
+
+#[test]
+fn only_missing_nodes_and_cables_can_be_accepted() {
+    let mut world = without_a_host();
+    let (sender, mut events) = mpsc::channel::<Event>(4);
+    let controller = Controller::new(sender, Arc::clone(&world.view));
+    let accept = |name: &str| controller.accept_missing(Some(name.parse().unwrap()));
+    assert!(matches!(
+        accept("host-1"),
+        Err(ControlError::Refused { .. })
+    ));
+    assert!(matches!(accept("host-9"), Err(ControlError::Lookup(_))));
+    // The node, its port and the leaf's.
+    assert_eq!(accept("host-2"), Ok(3));
+    let event = events.try_recv().unwrap();
+    assert!(matches!(
+        event,
+        Event::Command(Command::Accept(Accept::Node(guid))) if guid == HOSTS[1]
+    ));
+    world.handle(event);
+    world.run(Duration::from_secs(1));
+    assert_eq!(world.view.missing(None, 10).items, []);
+    let gone = world.view.node(&"host-2".parse().unwrap());
+    assert!(matches!(gone, Err(LookupError::NotFound { .. })));
+}
+
+#[test]
+fn parts_of_a_missing_hosts_name_find_it_in_any_case_of_letters() {
+    let world = without_a_host();
+    for name in ["HOST-2", "ost-2", "host-2:1", "Host-2:1"] {
+        let error = world.view.node(&named(name)).unwrap_err();
+        let LookupError::Gone { node, name, .. } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!((*node, name.as_str()), (HOSTS[1], "host-2"));
+    }
+    // What is there goes before what is gone.
+    assert_eq!(world.view.node(&named("host-1")).unwrap().key, HOSTS[0]);
+    let one = world.view.node(&named("host")).unwrap();
+    assert_eq!(one.key, HOSTS[0]);
+}
+
+#[test]
+fn a_name_of_several_missing_hosts_is_ambiguous() {
+    let mut world = World::up();
+    for port in [1, 2] {
+        world.sim.unlink(LEAF_2, PortNum(port)).unwrap();
+    }
+    world.run(Duration::from_secs(30));
+    for name in ["twin", "twi"] {
+        let error = world.view.node(&named(name)).unwrap_err();
+        assert!(
+            matches!(&error, LookupError::Ambiguous { total: 2, candidates, .. }
+                if candidates[0] == HOSTS[2].to_string()),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_host_behind_a_missing_switch_says_that_both_are_gone() {
+    let mut world = World::up();
+    world.sim.power_off(LEAF_2).unwrap();
+    world.run(Duration::from_secs(30));
+    let error = world.view.node(&Selector::guid(HOSTS[2])).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("leaf-2 port 1, which is gone as well"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_port_of_a_missing_cable_says_where_it_led_and_until_when() {
+    let mut world = World::up();
+    world.sim.unlink(LEAF_1, PortNum(3)).unwrap();
+    world.run(Duration::from_secs(30));
+    let port = world.view.port(&named("leaf-1:3")).unwrap().message;
+    assert_eq!(port.peer, None);
+    let gone = port.gone_cable.expect("it had one");
+    assert_eq!(
+        (gone.description.as_str(), gone.port.unwrap().number),
+        ("spine-a", 1)
+    );
+    assert!(gone.lost_unix_ms.unwrap() > BEGIN_UNIX_MS);
+    let analyst = RouteAnalyst::new(Arc::clone(&world.view));
+    let answer = analyst.cable_use(named("leaf-1:3"));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let refused = runtime.block_on(answer).unwrap_err().to_string();
+    assert!(
+        refused.contains("is gone: it led to spine-a port 1 until"),
+        "{refused}"
+    );
+    let never = world.view.port(&named("leaf-1:5")).unwrap().message;
+    assert_eq!(never.gone_cable, None);
+}
+
+#[test]
+fn the_status_counts_missing_parts_beside_its_state() {
+    let mut world = World::up();
+    let missing = |world: &World| world.view.status().missing.unwrap();
+    assert_eq!(missing(&world), v1::MissingParts::default());
+    world.sim.power_off(SPINE_B).unwrap();
+    world.sim.power_off(HOSTS[1]).unwrap();
+    world.run(Duration::from_secs(30));
+    assert_eq!(world.view.status().state(), SubnetState::Up);
+    let found = missing(&world);
+    assert_eq!((found.switches, found.cables, found.hosts), (1, 2, 1));
+    assert_eq!(found.summary, "1 switch, 2 cables and 1 host missing");
+    let gone = world.view.gone_switches();
+    let [switch] = &gone.switches[..] else {
+        panic!("{gone:?}");
+    };
+    assert_eq!(
+        (switch.guid, switch.has_hosts, gone.cables.len()),
+        (SPINE_B, false, 2)
+    );
+}
+
+/// Exchanges the cables at the third ports of the leaves, which lead to the first spine.
+fn with_exchanged_cables() -> World {
+    let mut world = World::up();
+    let ends = [LEAF_1, LEAF_2].map(|leaf| (leaf, PortNum(3)));
+    world.sim.swap_cables(ends[0], ends[1]).unwrap();
+    world.run(Duration::from_secs(30));
+    world
+}
+
+#[test]
+fn exchanged_cables_are_listed_until_they_are_back_or_accepted() {
+    let found = |world: &World| -> Vec<String> {
+        let findings = world
+            .view
+            .findings(None, 99, &FindingFilter::default())
+            .items;
+        let exchanged = findings
+            .into_iter()
+            .filter(|one| one.kind == "cables-exchanged");
+        exchanged.map(|one| one.message).collect()
+    };
+    let mut world = with_exchanged_cables();
+    let texts = found(&world);
+    let [text] = &texts[..] else {
+        panic!("one finding: {texts:?}");
+    };
+    for part in [
+        "spine-a port 1 leads to leaf-2 port 3 (was at leaf-1 port 3)",
+        "spine-a port 2 leads to leaf-1 port 3 (was at leaf-2 port 3)",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let missing = world.view.missing(None, 10).items;
+    assert_eq!(missing.len(), 1, "{missing:?}");
+    let entry = &missing[0].message;
+    assert_eq!((entry.kind(), entry.cables), (MissingKind::Exchanged, 2));
+    assert!(
+        entry.seen.contains("leads to leaf-2 port 3"),
+        "{}",
+        entry.seen
+    );
+    let summary = world.view.status().missing.unwrap().summary;
+    assert_eq!(summary, "2 cables exchanged");
+
+    let ends = [LEAF_1, LEAF_2].map(|leaf| (leaf, PortNum(3)));
+    world.sim.swap_cables(ends[0], ends[1]).unwrap();
+    world.run(Duration::from_secs(30));
+    assert_eq!(found(&world), [] as [String; 0]);
+
+    let mut world = with_exchanged_cables();
+    let (sender, mut events) = mpsc::channel::<Event>(4);
+    let controller = Controller::new(sender, Arc::clone(&world.view));
+    // All four ends, by the name of any of them.
+    assert_eq!(controller.accept_missing(Some(named("leaf-2:3"))), Ok(4));
+    world.handle(events.try_recv().unwrap());
+    world.run(Duration::from_secs(1));
+    assert_eq!(found(&world), [] as [String; 0]);
+    assert_eq!(world.view.missing(None, 10).items, []);
+}

@@ -1,0 +1,121 @@
+//! Partitions and their members.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_api::model::{Membership, PortId};
+use rsm_api::{LookupError, Subnet};
+use rsm_config::parse_partitions;
+use rsm_core::{CoreConfig, Event};
+use rsm_ids::PortNum;
+use rsm_plan::policy::Policy;
+
+use super::world::*;
+
+const TEXT: &str = "\
+Default=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;
+Tenant A=0x10, ipoib, sl=3 : 0x1000=full, 0x1010, 0x1030=both ;
+0x11 : NONE ;";
+
+/// The small fabric with partitions.
+pub(super) fn divided() -> World {
+    let mut world = World::up();
+    let guids = HOSTS.map(|host| {
+        let at = world.snapshot().fabric.find(host).unwrap();
+        let guid = world.snapshot().fabric.node(at).ports[1].guid;
+        (host.to_string(), guid.to_string())
+    });
+    let mut text = TEXT.to_owned();
+    for (host, port) in guids {
+        let short = format!("0x{:x}", host.parse::<rsm_ids::Guid>().unwrap().0);
+        text = text.replace(&short, &port);
+    }
+    let (partitions, findings) = parse_partitions(Path::new("p"), &text, true);
+    assert_eq!(findings, []);
+    let policy = Policy {
+        partitions: Arc::new(partitions),
+        ..Policy::default()
+    };
+    let config = CoreConfig {
+        policy: Arc::new(policy),
+        light_sweep: Duration::ZERO,
+        ..CoreConfig::default()
+    };
+    world.handle(Event::Reload(Box::new(config)));
+    world.run(Duration::from_secs(2));
+    assert!(world.core.is_settled());
+    world
+}
+
+#[test]
+fn without_a_partitions_file_there_is_one_partition() {
+    let world = World::up();
+    let page = world.view.partitions(None, usize::MAX);
+    let [partition] = &page.items[..] else {
+        panic!("{page:?}");
+    };
+    let partition = &partition.message;
+    assert_eq!(
+        (partition.p_key, partition.name.as_str()),
+        (0x7fff, "Default")
+    );
+    assert_eq!((partition.full_members, partition.limited_members), (8, 0));
+    assert!(partition.ipoib && partition.groups == 1);
+    assert_eq!(blank_view().partitions(None, usize::MAX).items, []);
+}
+
+#[test]
+fn partitions_and_members_are_those_of_the_plan() {
+    let world = divided();
+    let view = &world.view;
+    let list = view.partitions(None, usize::MAX).items;
+    let shown: Vec<_> = list
+        .iter()
+        .map(|one| {
+            let one = &one.message;
+            let counts = (one.full_members, one.limited_members);
+            (
+                one.p_key,
+                one.name.as_str(),
+                counts,
+                one.service_level,
+                one.groups,
+            )
+        })
+        .collect();
+    let expected = [
+        (0x10, "Tenant A", (2, 1), 3, 1),
+        (0x11, "0x0011", (0, 0), 0, 0),
+        (0x7fff, "Default", (5, 3), 0, 0),
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(view.partitions(Some(0x10), 1).items, list[1..2]);
+    assert_eq!(view.partitions(Some(0x7fff), 1).items, []);
+
+    let members = view
+        .partition_members(0x8010, None, usize::MAX)
+        .unwrap()
+        .items;
+    let shown: Vec<_> = members
+        .iter()
+        .map(|one| (one.key, one.message.membership(), one.message.index))
+        .collect();
+    let key = |host: usize| PortId {
+        node: HOSTS[host],
+        number: PortNum(1),
+    };
+    let expected = [
+        (key(0), Membership::Full, 1),
+        (key(1), Membership::Limited, 1),
+        (key(3), Membership::Both, 1),
+    ];
+    assert_eq!(shown, expected);
+    let rest = view.partition_members(0x10, Some(key(0)), 1).unwrap();
+    assert_eq!(rest.items, members[1..2]);
+    assert_eq!(view.partition_members(0x11, None, 9).unwrap().items, []);
+    assert_eq!(
+        view.partition_members(0x12, None, 9).unwrap_err(),
+        LookupError::NoSuchPartition { p_key: 0x12 }
+    );
+}
