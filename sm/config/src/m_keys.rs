@@ -312,8 +312,9 @@ impl fmt::Debug for MKeyPolicy {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rsm_ids::PortNum;
+
+    use super::*;
 
     /// Key, parts of the message, digest.
     type HmacCase<'a> = (&'a [u8], &'a [&'a [u8]], &'a str);

@@ -10,11 +10,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::field::{ConfigKey, Given};
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
-use super::opensm;
 use super::sa_key_file::OPENS_NOTHING;
 use super::schema::{SECTIONS, field, fields};
 use super::suggest::one_of;
-use super::{Config, MKeyMode, StoreBackend};
+use super::{Config, MKeyMode, StoreBackend, opensm};
 
 /// Reads `text`; the configuration is of use only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {

@@ -8,13 +8,12 @@ use rsm_hardware::sweep::Query;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind};
-use rsm_state::{Convergence, Role};
+use rsm_state::{Convergence, HISTORY, Role};
 
 use super::convergence::Pushed;
 use super::event::Effect;
 use super::stage::Stage;
 use super::{Core, Pass, SavedCoreState};
-use rsm_state::HISTORY;
 
 impl Core {
     /// Ends a pass: records its cost, publishes its result, and schedules a repair of its failures.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::PlanError;
 use rsm_plan::avoid::{Avoid, Part, Reason};
+use rsm_state::Ticket;
 
 use super::Core;
 use super::event::Effect;
 use super::trial::Trial;
-use rsm_state::Ticket;
 
 /// How many drained parts have findings of their own; the rest share one.
 const FINDINGS: usize = 64;

@@ -30,13 +30,12 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::{Identity, Other, Role};
 
-use super::Core;
 use super::inquiry::{Inquiry, Suspicion};
 use super::peer_polls::PeerPolls;
 use super::requests::{Context, routes};
-use super::role;
 use super::silent_managers::SilentManagers;
 use super::stage::Stage;
+use super::{Core, role};
 
 /// How long this manager does not offer the subnet again to one that did not take it over.
 const REFUSED_FOR: Duration = Duration::from_secs(30);

@@ -18,13 +18,12 @@ use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_model::expected::Expected;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_state::{MKeyStatus, Role};
+use rsm_state::{MKeyStatus, Role, Ticket};
 use rsm_store::replica::{BEAT, FOLLOW_PLAN};
 
 use super::Core;
 use super::epoch::Holding;
 use super::event::Effect;
-use rsm_state::Ticket;
 
 /// How many ports a finding names.
 const SHOWN: usize = 5;

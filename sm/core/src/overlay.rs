@@ -16,11 +16,10 @@ use rsm_model::findings::Finding;
 use rsm_plan::PlanError;
 use rsm_plan::partitions::{loss_between, overfull};
 use rsm_plan::policy::Policy;
-use rsm_state::ChangeEffect;
+use rsm_state::{ChangeEffect, Ticket};
 
 use super::Core;
 use super::event::Effect;
-use rsm_state::Ticket;
 
 /// The partitions of file and overlay.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rsm_config::overlay::WhenCutOff;
 use rsm_plan::PlanError;
 use rsm_routing::engine::EngineKind;
+use rsm_state::Ticket;
 
 use super::Core;
 use super::event::Effect;
-use rsm_state::Ticket;
 
 /// A requested setting of routes, until its first plan.
 #[derive(Clone, Copy, Debug)]

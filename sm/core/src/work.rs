@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
-
 use rsm_state::Ticket;
 
 /// Causes spelled out for the operator; the rest of a burst is a count.

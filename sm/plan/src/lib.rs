@@ -49,6 +49,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortKey};
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::text::count;
+use rsm_model::whole::{Step, Whole};
 use rsm_routing::engine::{
     self, AbsentRoots, EngineError, EngineKind, Options, Rebalanced, Routing,
 };
@@ -73,11 +77,6 @@ use self::policy::{Policy, PolicyChange};
 pub use self::refused::RefusedPlan;
 pub use self::topology::{build as topology, lids_in_use};
 pub use self::transition::{HeldTable, Transition};
-use rsm_model::fabric::Fabric;
-use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_model::text::count;
-use rsm_model::whole::{Step, Whole};
-
 use crate::avoid::CutOff;
 
 /// The desired state of the subnet. A clone shares everything of size.

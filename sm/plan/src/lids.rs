@@ -25,14 +25,13 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortKey, PortNum};
 use rsm_mad::wire::attr::NodeType;
-
-pub(super) use self::follow::follow;
-use self::layout::Layout;
-pub use self::vports::claims_of as vport_claims;
 use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::vports::VPortKey;
 
+pub(super) use self::follow::follow;
+use self::layout::Layout;
+pub use self::vports::claims_of as vport_claims;
 use super::policy::Policy;
 
 /// The LIDs of one port.

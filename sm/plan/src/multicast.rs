@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::Lid;
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::mft_image::HeldMasks;
 use rsm_routing::engine::Routing;
 use rsm_routing::mcast::{self, Earlier, Followed, Group, Mft, Orientation, PortMask, Trees};
 use rsm_routing::topology::{SwitchIdx, Topology};
@@ -19,10 +22,6 @@ use rsm_routing::verify::{MulticastReport, verify_multicast};
 
 use self::agreed::{Agreed, held_by_switch};
 pub use self::base::Base;
-use rsm_model::fabric::Fabric;
-use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_model::mft_image::HeldMasks;
-
 use self::base::BaseDelta;
 use super::groups::{GroupMembers, GroupSet};
 use super::policy::Policy;

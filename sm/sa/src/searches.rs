@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::{Sa, SaAnswer};
 use rsm_ids::Lid;
 use rsm_mad::Time;
+
+use super::{Sa, SaAnswer};
 
 /// How many there are at once. Each checks a thousand candidates in a turn and some hundred
 /// thousand in total, so that the last of so many is answered within seconds, about as long as a

@@ -13,10 +13,9 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-use super::heap;
 use super::log_file::{LogFile, SharedLogFile};
 use super::output::{print, print_json};
-use super::{Detail, Format, ServeArgs};
+use super::{Detail, Format, ServeArgs, heap};
 use crate::daemon::{self, DaemonOptions, DryRunOptions};
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {

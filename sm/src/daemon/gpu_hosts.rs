@@ -13,14 +13,13 @@ use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::HostInventory;
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_ids::Guid;
-use tokio::sync::watch;
-
-pub(super) use self::publisher::{Tell, publish};
 use rsm_plan::gpu;
 use rsm_plan::order::roles;
 use rsm_state::Snapshot;
 use rsm_view::publish::View;
+use tokio::sync::watch;
 
+pub(super) use self::publisher::{Tell, publish};
 use super::memory::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
 
 /// The most bytes of all inventories in the store: ten times those of 5,632 hosts with eight GPUs.

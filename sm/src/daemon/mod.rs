@@ -36,10 +36,20 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rsm_api::Subnet as _;
+use rsm_config::m_keys::KeyHolder;
+use rsm_config::{Config, Partitions};
+use rsm_core::{Core, Effect, EpochEvent, Event};
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Inbound, LocalPort, PortEvent, Sink, Sinks};
 use rsm_mad::wire::attr::PortState;
+use rsm_plan;
+use rsm_state::{Convergence, Role, Snapshot};
+use rsm_store::StoreFabric;
+use rsm_store::io::Disk;
+use rsm_view::publish::{
+    Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, Simulator, View,
+};
 use tokio::sync::mpsc;
 
 use self::access::Access;
@@ -61,17 +71,6 @@ use self::sa::{SaHandle, SaSetup};
 use self::server::serve;
 use self::service_manager::ServiceManager;
 pub use self::settings::log_findings;
-use rsm_config::m_keys::KeyHolder;
-use rsm_config::{Config, Partitions};
-use rsm_core::{Core, Effect, EpochEvent, Event};
-use rsm_plan;
-use rsm_state::{Convergence, Role, Snapshot};
-use rsm_store::StoreFabric;
-use rsm_store::io::Disk;
-use rsm_view::publish::{
-    Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, Simulator, View,
-};
-
 use self::signals::Signals;
 use self::state_dir::StateDir;
 

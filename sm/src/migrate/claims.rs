@@ -7,9 +7,8 @@ use rsm_config::{ConfigFinding, ConfigSeverity, Guid2Lid, parse_guid2lid};
 use rsm_ids::{Guid, Lmc};
 use rsm_model::LidClaim;
 
-use super::Migration;
-use super::line;
 use super::source::{Files, SourceError};
+use super::{Migration, line};
 
 /// The LIDs that OpenSM gave to ports.
 pub type Claims = BTreeMap<Guid, LidClaim>;

@@ -19,17 +19,16 @@ mod tests;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rsm_ids::Guid;
-
-pub use self::claims::Claims;
-pub use self::output::{Outputs, WriteError};
-pub use self::source::SourceError;
 use rsm_config::{
     self, Config, ConfigFinding, ConfigSeverity, KeyOrigins, KeyOutcome, any_error, read_opensm,
     with_files,
 };
+use rsm_ids::Guid;
 use rsm_sa::SavedSaState;
 
+pub use self::claims::Claims;
+pub use self::output::{Outputs, WriteError};
+pub use self::source::SourceError;
 use self::source::{Files, is_present};
 use self::sysconfig::Sysconfig;
 

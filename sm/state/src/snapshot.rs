@@ -9,9 +9,11 @@ use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortState};
 use rsm_model::capabilities::DeviceCapabilities;
+use rsm_model::congestion::CongestionView;
 use rsm_model::expected::Expected;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::Finding;
+use rsm_model::slow_links::SlowLinks;
 use rsm_plan::avoid::Avoid;
 use rsm_plan::{Plan, RefusedPlan};
 use rsm_routing::verify::Report;
@@ -20,8 +22,6 @@ use super::Following;
 use super::convergence::Convergence;
 use super::m_keys::MKeyStatus;
 use super::role::{Identity, Other, Role};
-use rsm_model::congestion::CongestionView;
-use rsm_model::slow_links::SlowLinks;
 
 /// The subnet and its manager at one moment.
 #[derive(Clone, Debug)]

@@ -1,12 +1,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::fabric;
-use super::guard;
 use super::io::Disk;
 use super::layout::Layout;
 use super::lock::Lock;
-use super::{ChangeSet, LoadReport, Persisted, SledStore, Store, StoreError, StoreFabric};
+use super::{
+    ChangeSet, LoadReport, Persisted, SledStore, Store, StoreError, StoreFabric, fabric, guard,
+};
 
 /// The store of a state folder, also while the folder cannot be written.
 ///

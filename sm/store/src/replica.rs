@@ -27,12 +27,11 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rsm_ids::Guid;
 
+pub use self::claim::Claim;
 use super::{
     CABLING, ChangeSet, Deadline, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, Life, Persisted, SeenEpoch,
     SharedStore, StoreError, last_commit,
 };
-
-pub use self::claim::Claim;
 
 /// How long a change waits for others, to share their transaction.
 const GROUP: Duration = Duration::from_millis(5);

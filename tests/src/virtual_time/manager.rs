@@ -19,8 +19,7 @@ use rsm_model::findings::Finding;
 use rsm_plan::groups::GroupSet;
 use rsm_sa::SaSnapshot;
 use rsm_sim::{AttachId, Sim};
-use rsm_state::ChangeEffect;
-use rsm_state::{Convergence, Role, Snapshot};
+use rsm_state::{ChangeEffect, Convergence, Role, Snapshot};
 
 use super::ledger::Ledger;
 use super::world::Settings;

@@ -16,8 +16,7 @@ use rsm_plan::policy::Policy;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
-use rsm_state::Command;
-use rsm_state::Identity;
+use rsm_state::{Command, Identity};
 
 use super::deliveries::Deliveries;
 use super::expect;

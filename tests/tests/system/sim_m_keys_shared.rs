@@ -13,8 +13,7 @@ use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{DropReason, Personality, PortField, PortFields};
-use rsm_state::Command;
-use rsm_state::Role;
+use rsm_state::{Command, Role};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 use crate::sim_m_keys::{generation, held, others_than, secret};

@@ -9,8 +9,7 @@ use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
 use rsm_mad::wire::header::Method;
 use rsm_plan::avoid::{Drained, Part, Reason};
 use rsm_routing::netlist::NodeKind;
-use rsm_state::{Activity, Command};
-use rsm_state::{Identity, Role};
+use rsm_state::{Activity, Command, Identity, Role};
 use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);

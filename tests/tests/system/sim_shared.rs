@@ -9,8 +9,7 @@ use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, SmInfo, Sw
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_model::whole::Step;
 use rsm_routing::netlist::NodeKind;
-use rsm_state::Activity;
-use rsm_state::{Following, Role};
+use rsm_state::{Activity, Following, Role};
 use rsm_tests::virtual_time::{Memory, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);

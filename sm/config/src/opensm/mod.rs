@@ -16,11 +16,10 @@ mod value;
 use std::path::{Path, PathBuf};
 
 pub(super) use self::engine::LONE_MINHOP;
+use self::keys::{Fate, Missing, is_idle, others};
 pub use self::outcome::{KeyGroup, KeyOutcome};
 pub(super) use self::value::Convert;
 pub use self::value::number;
-
-use self::keys::{Fate, Missing, is_idle, others};
 use self::value::{IsThere, Taken, take};
 use super::field::ConfigKey;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};

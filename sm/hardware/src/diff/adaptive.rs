@@ -9,8 +9,7 @@ use std::collections::BTreeSet;
 
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{ArGroupTable, ArInfo};
-use rsm_model::adaptive_image::entries_of_block;
-use rsm_model::adaptive_image::{entry_block, groups_of_block};
+use rsm_model::adaptive_image::{entries_of_block, entry_block, groups_of_block};
 use rsm_model::capabilities::DeviceType;
 use rsm_model::{InventoryNode, InventorySwitch};
 use rsm_plan::Plan;

@@ -17,6 +17,11 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{ArInfo, NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
+use rsm_model::fabric::{Fabric, PortRef};
+use rsm_model::habits::DeviceKind;
+use rsm_model::port_info::{FieldMask, LinkMismatch, PortSettings};
+use rsm_model::{InventorySwitch, p_keys};
+use rsm_plan::{Plan, ports};
 use rsm_routing::tables::{Lft, Tables};
 
 pub use self::adaptive::AdaptiveChange;
@@ -28,13 +33,6 @@ pub use self::multicast::{LookedMulticast, MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
 pub use self::sl2vl::SlToVlRow;
 pub use self::vports::{VPortChange, VPortChanges};
-use rsm_model::fabric::{Fabric, PortRef};
-use rsm_model::habits::DeviceKind;
-use rsm_model::port_info::{FieldMask, LinkMismatch, PortSettings};
-use rsm_model::{InventorySwitch, p_keys};
-use rsm_plan::Plan;
-use rsm_plan::ports;
-
 use crate::sweep::inventory::Inventory;
 
 /// The changes of one switch.

@@ -31,6 +31,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_model::habits::DeviceHabit;
+use rsm_model::port_info::FieldIndex;
+use rsm_plan::Plan;
 
 use self::adaptive::AdaptivePush;
 pub use self::adaptive::AdaptiveStep;
@@ -43,10 +46,6 @@ use self::refusals::refuses;
 pub use self::rehearse::{Foreseen, rehearse};
 use self::tables::SwitchPush;
 pub use self::task::{Cause, FailedSet, Order, PortStep, PushProgress, Task};
-use rsm_model::habits::DeviceHabit;
-use rsm_model::port_info::FieldIndex;
-use rsm_plan::Plan;
-
 use self::vports::VPortPush;
 use crate::diff::{BlockChange, Changes, NotKept};
 use crate::sweep::AgentAnswer;

@@ -60,6 +60,10 @@ use rsm_mad::wire::attr::{
     PortInfo, PortInfoExtended, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
 };
 use rsm_mad::wire::header::{AttrId, Status};
+use rsm_model::capabilities::DeviceType;
+use rsm_model::managed::BlockKey;
+use rsm_model::mft_image::MftBlock;
+use rsm_model::{InventoryPort, MISSES_TOLERATED};
 
 use self::astray::Moves;
 use self::duplicates::Contests;
@@ -71,10 +75,6 @@ use self::read_back::ReadBack;
 use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
 pub use self::vports::VPortQuery;
-use rsm_model::capabilities::DeviceType;
-use rsm_model::managed::BlockKey;
-use rsm_model::mft_image::MftBlock;
-use rsm_model::{InventoryPort, MISSES_TOLERATED};
 
 /// The scope of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,13 +10,13 @@ mod rates;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fabric::{Fabric, Node};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_ids::{LinkSpeed, LinkWidth, PortKey};
 use rsm_mad::wire::attr::ActiveRate;
 use rsm_routing::topology::SlowCable;
 
 use self::rates::{best_speed, best_width};
+use crate::fabric::{Fabric, Node};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// Slow links with a finding of their own; one more finding counts the others.
 const NAMED: usize = 16;

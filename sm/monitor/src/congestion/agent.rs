@@ -11,7 +11,6 @@ use rsm_mad::wire::congestion::{
 };
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::{ClassPortInfo, Record};
-
 use rsm_model::congestion::{AgentReport, AgentStatus};
 
 /// How often a request is sent before its agent counts as silent.

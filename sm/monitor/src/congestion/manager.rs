@@ -12,12 +12,12 @@ use rsm_mad::transport::Datagram;
 use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_mad::wire::congestion::CcMad;
 use rsm_mad::wire::header::{AttrId, MadHeader, Method};
+use rsm_model::congestion::{AgentStatus, CongestionView};
 use rsm_model::fabric::{Fabric, Node, Port};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::agent::{Agent, Device};
 use crate::counters::Routes;
-use rsm_model::congestion::{AgentStatus, CongestionView};
 
 /// Time until another attempt where the transport takes no more datagrams.
 const SEND_PAUSE: Duration = Duration::from_millis(20);

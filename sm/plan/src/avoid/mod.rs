@@ -20,12 +20,12 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_model::fabric::Fabric;
 
 pub use self::cut_off::CutOff;
 pub use self::needed::needed;
 pub use self::over::{Over, over};
 pub use self::resolve::Resolved;
-use rsm_model::fabric::Fabric;
 
 /// Most parts at once: a site that drains more has another plan. At some 500 bytes each they take
 /// half a megabyte.

@@ -12,17 +12,16 @@ mod vports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rsm_config::{PartitionMembers, Partitions, Rule};
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{NodeType, PKey};
-
-pub(super) use self::follow::follow;
-pub(super) use self::foreseen::foreseen;
-pub use self::loss::{all_losses, loss_between};
-use rsm_config::{PartitionMembers, Partitions, Rule};
 use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::vports::VPortKey;
 
+pub(super) use self::follow::follow;
+pub(super) use self::foreseen::foreseen;
+pub use self::loss::{all_losses, loss_between};
 use self::members::{EndPorts, Wanted};
 use self::table::{Arrangement, First, arrange};
 use super::policy::Policy;

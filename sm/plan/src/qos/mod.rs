@@ -6,11 +6,11 @@
 
 mod tables;
 
+use rsm_config::{QosConfig, QosKeys, VlWeights};
 use rsm_mad::wire::attr::NodeType;
 use rsm_routing::lanes::{DROP, Row};
 
 pub use self::tables::{PortTables, Subnet, vl_codes};
-use rsm_config::{QosConfig, QosKeys, VlWeights};
 
 /// A class of ports with a set of tables of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

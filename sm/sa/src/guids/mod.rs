@@ -14,10 +14,9 @@ use std::time::Duration;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
-
-pub(crate) use self::change::AliasRequester;
 use rsm_model::alias_guids::AliasGuids;
 
+pub(crate) use self::change::AliasRequester;
 use super::directory::Directory;
 
 /// How long a port that is gone keeps its alias GUIDs: as long as its memberships.

@@ -31,6 +31,7 @@ use rsm_ids::{Guid, Lid};
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::Rate;
+use rsm_plan::groups::{GroupMembers, GroupSet};
 
 pub use self::group::{MulticastGroup, MulticastMember, Parameters};
 use self::mlid::Mlids;
@@ -40,8 +41,6 @@ pub(crate) use self::realize::is_meaningful;
 pub use self::refusal::{JoinRefusal, described, is_broadcast};
 pub use self::saved::{SavedGroup, SavedMember};
 pub use self::view::{Cursor, GroupsView, McMemberAccess};
-use rsm_plan::groups::{GroupMembers, GroupSet};
-
 use super::partitions::can_talk;
 
 /// The properties of a port that the registry needs.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+pub(super) use report::Summary;
 use rsm_config::load_categories;
 use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::findings::GpuSeverity;
@@ -32,8 +33,6 @@ use rsm_routing::topology::Topology;
 use super::Format;
 use super::output::{print, print_json, show_warnings};
 use crate::offline;
-
-pub(super) use report::Summary;
 
 /// The MTU assumed for every port: no file states one.
 const MTU: u16 = 4096;

@@ -3,8 +3,7 @@
 use std::io::{self, Write};
 
 use rsm_mad::wire::attr::NodeType;
-use rsm_plan::lids_in_use;
-use rsm_plan::witness;
+use rsm_plan::{lids_in_use, witness};
 use serde::Serialize;
 
 use super::adaptive::{Adaptive, AdaptivePart};

@@ -205,8 +205,7 @@ impl Reader<'_> {
 mod tests {
     use rsm_mad::Time;
     use rsm_model::expected::Accept;
-    use rsm_model::fabric::Delta;
-    use rsm_model::fabric::Fabric;
+    use rsm_model::fabric::{Delta, Fabric};
     use rsm_routing::generate::generate;
 
     use super::*;

@@ -38,15 +38,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use rsm_api::v1;
-use tokio::sync::watch;
-
-use self::acknowledged::Acknowledged;
-pub(super) use self::gpus::GpuRows;
-pub(super) use self::gpus::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
-pub use self::import::{ImportError, Imported, import, unix_seconds};
-use self::shared::{Handles, Order, Shared};
-pub(super) use self::shared::{HistorySink, SharedSetup, SharedView};
-pub(super) use self::shared_history::is_shared;
 use rsm_core::SavedCoreState;
 use rsm_hardware::diff::NotKept;
 use rsm_model::LidClaim;
@@ -61,7 +52,15 @@ use rsm_store::{
     ChangeSet, FolderStore, MemoryStore, Persisted, Store, StoreError, StoreFabric, number_commit,
 };
 use rsm_view::publish::UnixClock;
+use tokio::sync::watch;
 
+use self::acknowledged::Acknowledged;
+pub(super) use self::gpus::GpuRows;
+pub(super) use self::gpus::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
+pub use self::import::{ImportError, Imported, import, unix_seconds};
+use self::shared::{Handles, Order, Shared};
+pub(super) use self::shared::{HistorySink, SharedSetup, SharedView};
+pub(super) use self::shared_history::is_shared;
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
 use super::gpu_hosts::SavedGpus;

@@ -27,23 +27,21 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use parking_lot::{Mutex, RwLock};
+use rsm_core::Event;
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::messenger::Messenger;
 use rsm_mad::transport::{SaPort, SaSink};
 use rsm_mad::wire::attr::Notice;
+use rsm_model::findings::Finding;
+use rsm_sa::{self, Sa, SaSnapshot, Searches, Statistics, Touched};
+use rsm_state::{Forthcoming, Snapshot};
+use rsm_view::publish::SaStateSource;
 use tokio::sync::{mpsc, watch};
 
 use self::gate::{Call, Gate, ROOM};
 use self::inbox::{Calls, Inbox, inbox};
 pub use self::outgoing::outgoing;
-use rsm_core::Event;
-use rsm_model::findings::Finding;
-use rsm_sa::Searches;
-use rsm_sa::{self, Sa, SaSnapshot, Statistics, Touched};
-use rsm_state::{Forthcoming, Snapshot};
-use rsm_view::publish::SaStateSource;
-
 use self::state_reader::{MAX_STATE_REQUESTS, SaStateReader};
 use self::worker::Worker;
 use crate::daemon::compute;

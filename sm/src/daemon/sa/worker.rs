@@ -17,7 +17,7 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 use rsm_model::alias_guids::AliasGuids;
 use rsm_plan::groups::GroupSet;
-use rsm_sa::{Sa, SaAnswer, SaRequest, SaSnapshot, Statistics};
+use rsm_sa::{Sa, SaAnswer, SaRequest, SaSnapshot, Searches, Statistics, Taken};
 use tokio::sync::mpsc;
 
 use super::gate::{Arrival, Call, refusal};
@@ -26,7 +26,6 @@ use super::outgoing::outgoing;
 use super::state_reader::StateRequest;
 use super::{AckJournal, CoreSink, FindingsSink, HELD_AT_MOST, Restoration, SaveSink, TimeSource};
 use crate::daemon::compute;
-use rsm_sa::{Searches, Taken};
 
 /// How many messages the thread takes before it sends, and how many datagrams it sends before it
 /// takes messages again.

@@ -12,11 +12,11 @@ use rsm_mad::wire::attr::{Capabilities, NodeType, PortInfo, PortPhysicalState};
 use rsm_model::capabilities::DeviceCapabilities;
 use rsm_model::expected::Expected;
 use rsm_model::fabric::{Fabric, Node, NodeIx, Port, PortRef};
+use rsm_model::slow_links::{SlowLink, SlowLinks};
 use rsm_plan::Plan;
 
 use super::avoided::Marks;
 use super::missing::lost_unix_ms;
-use rsm_model::slow_links::{SlowLink, SlowLinks};
 
 pub(super) fn api_key(key: PortKey) -> model::PortId {
     model::PortId {

@@ -3,12 +3,12 @@
 use rsm_api::model::{Keyed, Page, PortId};
 use rsm_api::v1;
 use rsm_ids::Guid;
+use rsm_model::congestion::{AgentReport, AgentStatus};
 use rsm_model::fabric::PortRef;
 
 use super::api_view::api_key;
 use super::published::Published;
 use super::subnet::{page, ports_from};
-use rsm_model::congestion::{AgentReport, AgentStatus};
 
 /// The agents behind `after`, of the node `of` alone where one is given.
 pub(super) fn agents(

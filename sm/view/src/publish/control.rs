@@ -14,8 +14,7 @@ use rsm_ids::{Lid, PortKey, PortNum};
 use rsm_model::expected::{Accept, Expected};
 use rsm_plan::avoid::{Drained, Part, Reason};
 use rsm_routing::engine::UnknownEngine;
-use rsm_state::{ChangeEffect, Command, Ticket};
-use rsm_state::{Convergence, Role};
+use rsm_state::{ChangeEffect, Command, Convergence, Role, Ticket};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 

@@ -11,8 +11,7 @@ use rsm_mad::wire::attr::{
 };
 use rsm_mad::wire::fields;
 use rsm_model::lft_image::LFT_BLOCK;
-use rsm_state::Handover;
-use rsm_state::Snapshot;
+use rsm_state::{Handover, Snapshot};
 use serde::Serialize;
 
 use super::summary::OnceReport;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use rsm_api::v1;
 use rsm_api::v1_fields::milliseconds;
 use rsm_mad::Time;
-use rsm_state::Convergence;
-use rsm_state::HISTORY;
+use rsm_state::{Convergence, HISTORY};
 
 /// A convergence, and how it is shown.
 #[derive(Debug)]

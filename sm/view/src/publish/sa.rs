@@ -6,8 +6,7 @@ use rsm_api::model::{
     AliasGuidKey, GroupSelector, Keyed, MulticastGroupFilter, Page, PathQuestion, PortId,
     ServiceFilter, ServiceKey, SubscriptionKey,
 };
-use rsm_api::v1;
-use rsm_api::{BoxFuture, SaError, SaQueries};
+use rsm_api::{BoxFuture, SaError, SaQueries, v1};
 use rsm_ids::{Gid, Guid};
 use rsm_mad::wire::fields;
 use rsm_mad::wire::sa::SaStatus;

@@ -6,15 +6,13 @@ use parking_lot::{Mutex, RwLock};
 use rsm_api::v1::event::Change;
 use rsm_api::{ActionLog, EventJournal, limits, v1};
 use rsm_mad::Time;
-use rsm_state::PassProgress;
-use rsm_state::{self, Role, Snapshot};
+use rsm_state::{self, PassProgress, Role, Snapshot};
 
-use super::activity;
 use super::events::{self, SnapshotUpdates};
 use super::findings::FindingBook;
-use super::lines;
 use super::log::ConvergenceLog;
 use super::published::Published;
+use super::{activity, lines};
 use crate::history::{Recorder, Scene};
 
 /// A clock. The daemon's is real; a test's is made up.

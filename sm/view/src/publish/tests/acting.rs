@@ -9,11 +9,9 @@ use rsm_api::v1::{Activity, Stage};
 use rsm_api::{Control, ControlError, LookupError, Simulation, SimulationError, Subnet};
 use rsm_core::Event;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
-use rsm_mad::wire::attr::PortState;
-use rsm_mad::wire::attr::SmState;
+use rsm_mad::wire::attr::{PortState, SmState};
 use rsm_sim::{Sim, SimConfig, live};
-use rsm_state::{Command, PassProgress};
-use rsm_state::{Other, Role, Snapshot};
+use rsm_state::{Command, Other, PassProgress, Role, Snapshot};
 use tokio::sync::mpsc;
 
 use super::world::*;

@@ -6,8 +6,7 @@ use std::time::Duration;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_state::HISTORY;
-use rsm_state::{Convergence, TablesWritten};
+use rsm_state::{Convergence, HISTORY, TablesWritten};
 
 use crate::publish::findings::FindingBook;
 use crate::publish::log::ConvergenceLog;

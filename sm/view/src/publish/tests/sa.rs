@@ -12,8 +12,7 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, NodeRecord, PathRecord, Record, SaMad};
 use rsm_sa::{NoPath, Sa, SaConfig, SaRequest, SaSnapshot};
-use rsm_state::Command;
-use rsm_state::Role;
+use rsm_state::{Command, Role};
 
 use super::partitions::divided;
 use super::state_source::Held;

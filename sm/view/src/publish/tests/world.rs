@@ -17,8 +17,7 @@ use rsm_mad::transport::{Inbound, PortEvent};
 use rsm_plan;
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
-use rsm_state::Ticket;
-use rsm_state::{Convergence, Snapshot};
+use rsm_state::{Convergence, Snapshot, Ticket};
 
 use crate::publish::{UnixClock, View};
 
