@@ -29,7 +29,6 @@ use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::sa::SaMad;
 use rsm_plan::groups::GroupSet;
-use rsm_sa;
 use rsm_tests::clock::{now, wait_for};
 use rsm_tests::measure::{memory, milliseconds, reset_peak};
 use rsm_tests::storm::{BROADCAST_LID, Crowd, Host, Outcome};

@@ -1,6 +1,6 @@
 //! The structure of the workspace: module graphs without cycles, and arrows that must not be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use rsm_tests::binaries;
@@ -27,32 +27,67 @@ const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
         "tables",
         "everything else works on the topology",
     ),
+];
+
+/// The packages under `sm/`, each with all others of the workspace that it may know. The wire
+/// (`rsm-ids`, `rsm-mad`) is open to all.
+const WALLS: &[(&str, &[&str])] = &[
+    ("rsm-model", &["rsm-routing", "rsm-gdr"]),
+    ("rsm-store", &["rsm-model", "rsm-proto"]),
+    ("rsm-config", &["rsm-model", "rsm-routing"]),
     (
-        "rsm",
-        "fabric",
-        "config",
-        "the model is below the configuration",
+        "rsm-plan",
+        &["rsm-config", "rsm-model", "rsm-routing", "rsm-gdr"],
     ),
     (
-        "rsm",
-        "model",
-        "config",
-        "the model is below the configuration",
+        "rsm-hardware",
+        &["rsm-plan", "rsm-config", "rsm-model", "rsm-routing"],
     ),
-    ("rsm", "config", "plan", "the configuration makes policies"),
+    ("rsm-monitor", &["rsm-config", "rsm-model", "rsm-routing"]),
     (
-        "rsm",
-        "overlay",
-        "plan",
-        "the overlay belongs to the configuration",
+        "rsm-state",
+        &["rsm-plan", "rsm-config", "rsm-model", "rsm-routing"],
     ),
-    ("rsm", "plan", "sweep", "a plan is made from the model"),
-    ("rsm", "push", "core", "the hardware's stages know no core"),
-    ("rsm", "state", "core", "readers need no core"),
-    ("rsm", "sa", "core", "the SA reads the published snapshot"),
-    ("rsm", "congestion", "plan", "monitors know no plan"),
-    ("rsm", "counters", "plan", "monitors know no plan"),
-    ("rsm", "health", "plan", "monitors know no plan"),
+    (
+        "rsm-core",
+        &[
+            "rsm-hardware",
+            "rsm-monitor",
+            "rsm-state",
+            "rsm-plan",
+            "rsm-config",
+            "rsm-store",
+            "rsm-model",
+            "rsm-routing",
+            "rsm-gdr",
+        ],
+    ),
+    (
+        "rsm-sa",
+        &[
+            "rsm-state",
+            "rsm-plan",
+            "rsm-config",
+            "rsm-model",
+            "rsm-routing",
+        ],
+    ),
+    (
+        "rsm-view",
+        &[
+            "rsm-api",
+            "rsm-sa",
+            "rsm-state",
+            "rsm-monitor",
+            "rsm-hardware",
+            "rsm-plan",
+            "rsm-config",
+            "rsm-store",
+            "rsm-model",
+            "rsm-routing",
+            "rsm-sim",
+        ],
+    ),
 ];
 
 /// The module graphs of all crates of the workspace, by crate.
@@ -97,6 +132,29 @@ fn no_module_depends_on_one_that_it_must_not_know() {
             "{name}: {}: {reason}",
             way.unwrap_or_default().join(" -> ")
         );
+    }
+}
+
+#[test]
+fn each_crate_of_the_manager_knows_those_below_it_alone() {
+    let workspace = Workspace::load(&binaries::workspace()).unwrap();
+    let of_manager = |name: &&String| workspace.packages[*name].directory.starts_with("sm/");
+    let there: BTreeSet<&str> = workspace
+        .packages
+        .keys()
+        .filter(of_manager)
+        .map(String::as_str)
+        .collect();
+    let walled: BTreeSet<&str> = WALLS.iter().map(|&(name, _)| name).collect();
+    assert_eq!(there, walled, "each package has its line");
+    for &(name, below) in WALLS {
+        let known = workspace.packages[name].dependencies.iter();
+        let known: BTreeSet<&str> = known
+            .map(String::as_str)
+            .filter(|name| !["rsm-ids", "rsm-mad"].contains(name))
+            .collect();
+        let below = below.iter().copied().collect();
+        assert_eq!(known, below, "what {name} depends on");
     }
 }
 

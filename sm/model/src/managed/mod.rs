@@ -2,7 +2,7 @@
 //! a block waits only for the PortInfo of its port.
 //!
 //! An attribute is a variant of [`ManagedAttribute`] with a file here, and one in
-//! `sm/src/plan/managed` for its planned blocks and their content. The sweep reads the planned
+//! `sm/plan/src/managed` for its planned blocks and their content. The sweep reads the planned
 //! blocks that are not known, the comparison finds those that differ, and the push writes them.
 
 mod extended_port;

@@ -5,7 +5,7 @@
 //! port is unhealthy from the moment a rate exceeds its limit ([`HealthPolicy`]) until it has been
 //! quiet for [`HealthPolicy::quiet`]; a port that falls ill again soon after must be quiet for
 //! longer. The core takes unhealthy cables between switches out of the routes where the policy says
-//! so, as far as all ports stay reachable (`sm/src/avoid`).
+//! so, as far as all ports stay reachable (`rsm_plan::avoid`).
 //!
 //! [`HealthPolicy`]: rsm_config::HealthPolicy
 //! [`HealthPolicy::quiet`]: rsm_config::HealthPolicy::quiet
