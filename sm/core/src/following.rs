@@ -187,7 +187,11 @@ impl Core {
             return None;
         };
         self.follower.reading = Some(*plan);
-        Some(Sweep::start_following(&mut self.inventory, parts))
+        Some(Sweep::start_following(
+            &mut self.inventory,
+            self.config.sweep(),
+            parts,
+        ))
     }
 
     /// A sweep has ended: the number of the plan that it is of, if it was a reading.

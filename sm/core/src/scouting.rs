@@ -79,7 +79,7 @@ impl Core {
         };
         let master = master.port;
         let blocks = self.managers_blocks(Some(master));
-        let (sweep, blocks) = Sweep::start_ahead(&mut self.inventory, &blocks);
+        let (sweep, blocks) = Sweep::start_ahead(&mut self.inventory, self.config.sweep(), &blocks);
         self.follower.scouting = Some(Scouting {
             began: now,
             sweep: self.inventory.epoch,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_config::{CongestionPolicy, HealthPolicy, Takeover};
+use rsm_hardware::sweep::SweepPolicy;
 use rsm_ids::Guid;
 use rsm_mad::client::ClientConfig;
 use rsm_model::NodeNames;
@@ -75,6 +76,20 @@ pub struct CoreConfig {
     pub client: ClientConfig,
     /// The operator's names of nodes.
     pub names: Arc<NodeNames>,
+}
+
+impl CoreConfig {
+    /// What sweeps read.
+    pub(super) fn sweep(&self) -> SweepPolicy {
+        SweepPolicy {
+            reads_sl2vl: self.policy.may_need_lanes(),
+            asks_capabilities: self.asks_capabilities,
+            reads_error_correction: self.reads_error_correction,
+            routes_adaptively: self.policy.adaptive.is_on(),
+            qos: self.policy.qos.clone(),
+            rate_limits: self.policy.rate_limits.clone(),
+        }
+    }
 }
 
 impl Default for CoreConfig {

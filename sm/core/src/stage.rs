@@ -150,14 +150,7 @@ impl Core {
         if matches!(next, Next::Everything { .. }) && std::mem::take(&mut self.rewrite_requested) {
             self.distrust_all_tables();
         }
-        self.inventory.reads_sl2vl = self.config.policy.may_need_lanes();
-        self.inventory.asks_capabilities = self.config.asks_capabilities;
-        self.inventory.reads_error_correction = self.config.reads_error_correction;
         self.inventory.use_vports(self.config.manages_vports);
-        self.inventory.routes_adaptively = self.config.policy.adaptive.is_on();
-        self.inventory.qos.clone_from(&self.config.policy.qos);
-        let limits = &self.config.policy.rate_limits;
-        self.inventory.rate_limits.clone_from(limits);
         let ports = &self.config.policy.ports;
         self.inventory
             .use_m_keys(&ports.m_keys, ports.m_key_protect);
@@ -167,6 +160,7 @@ impl Core {
             Next::Lightly => self.next_samples(now),
             _ => Samples::default(),
         };
+        let policy = self.config.sweep();
         let inventory = &mut self.inventory;
         let sweep = match next {
             Next::Plan => {
@@ -186,7 +180,7 @@ impl Core {
                 return;
             }
             Next::Everything { audit } => {
-                let sweep = Sweep::start(SweepScope::Full { audit }, inventory);
+                let sweep = Sweep::start(SweepScope::Full { audit }, inventory, policy);
                 self.begin_reading(audit);
                 sweep
             }
@@ -200,7 +194,7 @@ impl Core {
                 None => return self.meter.discard(),
             },
             Next::Lightly => {
-                let mut sweep = Sweep::start(SweepScope::Light, inventory);
+                let mut sweep = Sweep::start(SweepScope::Light, inventory, policy);
                 sweep.read_back(samples);
                 let silent = self.election.silent.ports();
                 silent.for_each(|port| sweep.read_again(port));
@@ -208,7 +202,7 @@ impl Core {
                 sweep
             }
             Next::Master => {
-                let mut sweep = Sweep::start(SweepScope::Targets, inventory);
+                let mut sweep = Sweep::start(SweepScope::Targets, inventory, policy);
                 if let Role::Standby { master } = &self.role {
                     sweep.add_manager(master.port);
                 }
@@ -220,7 +214,7 @@ impl Core {
                 unread,
                 repair,
             } => {
-                let mut sweep = Sweep::start(SweepScope::Targets, inventory);
+                let mut sweep = Sweep::start(SweepScope::Targets, inventory, policy);
                 for guid in switches {
                     sweep.add_target(inventory, guid);
                 }
@@ -255,7 +249,7 @@ impl Core {
         self.inventory.rights.date(now);
         self.follow_generations();
         let new_capabilities = self.inventory.take_new_capabilities();
-        if new_capabilities && self.inventory.routes_adaptively {
+        if new_capabilities && self.config.policy.adaptive.is_on() {
             // Also of hosts: which ones take packets out of order.
             self.inventory.adaptive_trials.note_news();
         }

@@ -91,7 +91,7 @@ impl Core {
         let (sweep, blocks) = match (self.take_scouted(now), self.inventory.local) {
             (Some(scouted), Some(local)) => {
                 let own = vec![Query::Port(local)];
-                let mut sweep = Sweep::start_reading(&mut self.inventory, own);
+                let mut sweep = Sweep::start_reading(&mut self.inventory, self.config.sweep(), own);
                 for switch in scouted.reported {
                     sweep.add_target(&self.inventory, switch);
                 }
@@ -99,7 +99,7 @@ impl Core {
             }
             _ => {
                 let blocks = self.managers_blocks(before);
-                Sweep::start_succession(&mut self.inventory, &blocks)
+                Sweep::start_succession(&mut self.inventory, self.config.sweep(), &blocks)
             }
         };
         self.enter_succession(blocks);
@@ -170,7 +170,7 @@ impl Core {
                         _ => {}
                     }
                 }
-                let sweep = Sweep::start_reading(&mut self.inventory, queries);
+                let sweep = Sweep::start_reading(&mut self.inventory, self.config.sweep(), queries);
                 self.stage = Stage::Sweeping(Box::new(sweep));
                 false
             }

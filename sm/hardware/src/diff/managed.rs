@@ -32,7 +32,7 @@ pub fn differing(source: &Source<'_>, key: PortKey, origin: Origin) -> Vec<Block
 
 impl Comparison<'_> {
     /// The source of planned blocks.
-    fn planned_blocks(&self) -> Source<'_> {
+    pub(super) fn planned_blocks(&self) -> Source<'_> {
         Source::of_plan(self.inventory, &self.inventory.alias_guids, self.plan)
     }
 

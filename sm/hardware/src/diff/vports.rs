@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{PortState, VPortInfo, VirtualizationInfo};
 use rsm_model::fabric::PortRef;
+use rsm_model::managed::BlockKey;
 use rsm_model::vports::{PortVPorts, VPort, VPortKey};
 
 use super::{Comparison, PKeyBlock, differing_p_keys};
@@ -65,6 +66,9 @@ impl Comparison<'_> {
         let wanted = self.plan.partitions.vport_table(key);
         let waits = !vport.is_active()
             && self.plan.policy.rate_limits.is_some()
+            && self
+                .planned_blocks()
+                .limits_rates(BlockKey::rate_limits(key.port, Some(key.index)))
             && self.inventory.awaits_rate_limits(key.port, key.index);
         let change = VPortChange {
             info: wanted_info(&vport.info, own).filter(|_| !waits),

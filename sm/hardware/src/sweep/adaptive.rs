@@ -54,7 +54,7 @@ impl Sweep {
         let Some((node, switch)) = node.and_then(|node| Some((node, node.switch.as_ref()?))) else {
             return;
         };
-        if !inventory.routes_adaptively || !can_route_adaptively(inventory, &node.info) {
+        if !self.policy.routes_adaptively || !can_route_adaptively(inventory, &node.info) {
             return;
         }
         if switch.adaptive.info_in_doubt || again {
@@ -77,7 +77,7 @@ impl Sweep {
         let was_lost = was_on && !info.uses_groups() && !switch.adaptive.info_in_doubt;
         self.changed |= before != Some(info);
         inventory.put_ar_info(guid, Some(info));
-        let routes_adaptively = inventory.routes_adaptively;
+        let routes_adaptively = self.policy.routes_adaptively;
         if routes_adaptively && before.is_none() {
             inventory.adaptive_trials.note_news();
         }
@@ -102,7 +102,7 @@ impl Sweep {
     /// Takes a refusal of ARInfo, which is no fault: firmware may be without adaptive routing; or
     /// silence, after which it is asked again.
     pub(super) fn on_no_ar_info(&mut self, inventory: &mut Inventory, guid: Guid, is_silent: bool) {
-        let keeps = is_silent && inventory.routes_adaptively;
+        let keeps = is_silent && self.policy.routes_adaptively;
         let node = inventory.node(guid);
         let switch = node.and_then(|node| node.switch.as_ref());
         if let Some(switch) = switch.filter(|_| !keeps) {

@@ -14,9 +14,9 @@ impl Sweep {
     /// Asks a node for its capabilities, unless those of its type are known or were asked for in
     /// this sweep.
     pub(super) fn ask_capabilities(&mut self, inventory: &Inventory, guid: Guid, info: &NodeInfo) {
-        let wanted = inventory.asks_capabilities
+        let wanted = self.policy.asks_capabilities
             || inventory.manages_vports()
-            || inventory.rate_limits.is_some() && info.node_type() != NodeType::Switch;
+            || self.policy.rate_limits.is_some() && info.node_type() != NodeType::Switch;
         if wanted
             && inventory.capabilities.wants(info)
             && self.asked_capabilities.insert(DeviceType::of(info))

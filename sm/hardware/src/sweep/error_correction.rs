@@ -16,7 +16,7 @@ impl Sweep {
         key: PortKey,
         before: Option<PortState>,
     ) {
-        let asks = inventory.reads_error_correction && key.port != PortNum::ZERO;
+        let asks = self.policy.reads_error_correction && key.port != PortNum::ZERO;
         let Some(port) = inventory.port(key) else {
             return;
         };

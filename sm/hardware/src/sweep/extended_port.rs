@@ -38,7 +38,7 @@ impl Sweep {
         let wants = port.info.as_ref().is_some_and(|info| {
             may_be_fdr10(info) && inventory.capabilities.has_extended_port_info(&node.info)
         }) || may_lead_to_aggregation_node(inventory, key)
-            || (inventory.routes_adaptively && inventory.takes_out_of_order(key));
+            || (self.policy.routes_adaptively && inventory.takes_out_of_order(key));
         if wants {
             self.ask(Query::ExtendedPort(key));
         }

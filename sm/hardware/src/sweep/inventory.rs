@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use rsm_config::RateLimits;
 use rsm_config::m_keys::KeyHolder;
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_model::alias_guids::AliasGuids;
@@ -15,7 +14,6 @@ use rsm_model::expected::Expected;
 use rsm_model::managed::BlockKey;
 use rsm_model::whole::{Step, Whole};
 use rsm_model::{Hardware, InventoryNode};
-use rsm_plan::qos::Qos;
 
 use super::adaptive_trials::AdaptiveTrials;
 use super::doubts::Doubts;
@@ -64,20 +62,8 @@ pub struct Inventory {
     pub alias_guids: Arc<AliasGuids>,
     /// Whether any port has or once had alias GUIDs.
     pub named: bool,
-    /// Whether sweeps read SLtoVLMappingTables: the engine in use may need them.
-    pub reads_sl2vl: bool,
-    /// Whether capabilities of devices are asked for and used (`sweep.capabilities`).
-    pub asks_capabilities: bool,
-    /// Whether the error correction of links is read (`sweep.error_correction`).
-    pub reads_error_correction: bool,
-    /// Whether switches are to route adaptively (`routing.adaptive`).
-    pub routes_adaptively: bool,
     /// How far types of switches have proved to take the tables of adaptive routing.
     pub adaptive_trials: AdaptiveTrials,
-    /// The operator's tables for quality of service, which sweeps read; `None` while that is off.
-    pub qos: Option<Arc<Qos>>,
-    /// The operator's limits of rates, for which sweeps read QoSConfigSL; `None` while that is off.
-    pub rate_limits: Option<Arc<RateLimits>>,
     /// Whether kinds of devices answer QoSConfigSL.
     pub(super) rate_limit_answers: KindAnswers,
     /// Gets of the limits of virtual ports in a row without an answer.

@@ -2,32 +2,14 @@
 
 use rsm_ids::{Lid, PortKey};
 use rsm_model::managed::{BlockKey, Content, Origin};
-use rsm_plan::managed::Source;
 
 use super::inventory::Inventory;
 use super::{Query, Sweep};
 
-impl Inventory {
-    /// The source of planned blocks, as far as sweeps need it.
-    pub(super) fn source(&self) -> Source<'_> {
-        Source {
-            hardware: &self.hardware,
-            alias_guids: &self.alias_guids,
-            qos: self.qos.as_deref(),
-            rate_limits: self.rate_limits.as_deref(),
-            engine_has_lanes: self.reads_sl2vl,
-            // The sweep reads ExtendedPortInfo by itself.
-            fdr10: None,
-            aggregation_nodes: None,
-            out_of_order_sls: None,
-        }
-    }
-}
-
 impl Sweep {
     /// After a port answered: asks for the planned blocks that are not known.
     pub(super) fn see_managed(&mut self, inventory: &Inventory, port: PortKey) {
-        let source = inventory.source();
+        let source = self.policy.source(inventory);
         let audit = self.audits(port);
         let mut blocks = source.blocks(port, Origin::Hosts);
         if was_managed(inventory, port) {

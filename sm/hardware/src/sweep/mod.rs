@@ -38,6 +38,7 @@ mod neighbours;
 mod outward;
 mod partition;
 mod paths;
+mod policy;
 pub mod port_states;
 mod rate_limits;
 pub mod reach;
@@ -70,6 +71,7 @@ use self::duplicates::Contests;
 use self::fault::Faults;
 use self::inventory::Inventory;
 use self::outward::Outward;
+pub use self::policy::SweepPolicy;
 use self::port_states::Shown;
 use self::read_back::ReadBack;
 use self::suspicion::Suspicion;
@@ -273,6 +275,7 @@ pub enum AgentAnswer<'a> {
 #[derive(Debug)]
 pub struct Sweep {
     scope: SweepScope,
+    policy: SweepPolicy,
     /// NodeInfo goes first: each answer opens more queries.
     probes: VecDeque<PortKey>,
     /// Sent when no probe waits, so that the sweep goes through nearly every cable from one end
@@ -330,8 +333,8 @@ pub struct Sweep {
 
 impl Sweep {
     /// Starts a sweep of `scope` and numbers it.
-    pub fn start(scope: SweepScope, inventory: &mut Inventory) -> Sweep {
-        let mut sweep = Sweep::empty(scope, inventory);
+    pub fn start(scope: SweepScope, inventory: &mut Inventory, policy: SweepPolicy) -> Sweep {
+        let mut sweep = Sweep::empty(scope, inventory, policy);
         match scope {
             SweepScope::Full { .. } => {
                 inventory.faults.clear();
@@ -345,10 +348,11 @@ impl Sweep {
         sweep
     }
 
-    fn empty(scope: SweepScope, inventory: &mut Inventory) -> Sweep {
+    fn empty(scope: SweepScope, inventory: &mut Inventory, policy: SweepPolicy) -> Sweep {
         inventory.epoch += 1;
         Sweep {
             scope,
+            policy,
             probes: VecDeque::new(),
             others: VecDeque::new(),
             outstanding: 0,
@@ -603,7 +607,7 @@ impl Sweep {
         Sweep::owe_one_each(inventory);
         let mut faults = std::mem::take(&mut inventory.faults);
         faults.forget_owed(|query| {
-            self.address(inventory, query).is_none() || inventory.is_vain(query)
+            self.address(inventory, query).is_none() || inventory.is_vain(&self.policy, query)
         });
         inventory.faults = faults;
         self.changed |= inventory.faults != self.faults_before;

@@ -104,7 +104,7 @@ impl Sweep {
             port.forget_tables();
         }
         inventory.note_managed(key);
-        let source = inventory.source();
+        let source = self.policy.source(inventory);
         for origin in [Origin::Hosts, Origin::Qos, Origin::RateLimits] {
             for block in source.blocks(key, origin) {
                 self.asked.remove(&Query::Managed(block));
@@ -167,7 +167,7 @@ mod tests {
     use rsm_mad::wire::header::Status;
     use rsm_model::InventoryPort;
 
-    use super::super::AgentAnswer;
+    use super::super::{AgentAnswer, SweepPolicy};
     use super::*;
     use crate::sweep::SweepScope;
 
@@ -196,7 +196,7 @@ mod tests {
             },
         );
         inventory.local = Some(PORT);
-        let mut sweep = Sweep::start(SweepScope::Targets, &mut inventory);
+        let mut sweep = Sweep::start(SweepScope::Targets, &mut inventory, SweepPolicy::default());
         sweep.read_again(PORT);
         assert_eq!(asked(&mut sweep, &mut inventory), [Query::Port(PORT)]);
         let mut info = PortInfo::default();

@@ -19,7 +19,7 @@ use rsm_model::InventoryNode;
 use rsm_model::habits::{DeviceHabit, DeviceKind};
 
 use super::inventory::Inventory;
-use super::{Query, Sweep};
+use super::{Query, Sweep, SweepPolicy};
 
 /// How often PortInfo may contradict tables of a kind of switch before they are no longer read. A
 /// port can change between the two Gets.
@@ -103,7 +103,7 @@ fn ports_in(node: &InventoryNode, block: u8) -> impl Iterator<Item = (usize, Por
 impl Inventory {
     /// Whether the SwitchPortStateTable of a switch is read: the operator lets capabilities be used,
     /// the switch has one by PortInfo of port 0, and its kind is not known for wrong ones.
-    fn has_port_states(&self, node: &InventoryNode) -> bool {
+    fn has_port_states(&self, policy: &SweepPolicy, node: &InventoryNode) -> bool {
         let info = node.port(PortNum::ZERO).and_then(|port| port.info.as_ref());
         let claims = |info: &PortInfo| {
             info.capability_mask()
@@ -112,7 +112,7 @@ impl Inventory {
                     .capability_mask2()
                     .contains(CapabilityMask2::IS_SWITCH_PORT_STATE_TABLE_SUPPORTED)
         };
-        self.asks_capabilities
+        policy.asks_capabilities
             && info.is_some_and(claims)
             && !self
                 .habits
@@ -127,7 +127,7 @@ impl Sweep {
         let Some(node) = inventory.node(guid) else {
             return;
         };
-        if inventory.has_port_states(node) && node.ports.len() > WORTH_A_TABLE {
+        if inventory.has_port_states(&self.policy, node) && node.ports.len() > WORTH_A_TABLE {
             for block in blocks(node) {
                 self.ask_table(guid, block, Reason::Report);
             }
@@ -162,7 +162,7 @@ impl Sweep {
         for (guid, ports) in by_node {
             let tabled = |key: &PortKey| key.port != PortNum::ZERO && !doubted.contains(key);
             let is_proved = inventory.node(guid).is_some_and(|node| {
-                inventory.has_port_states(node)
+                inventory.has_port_states(&self.policy, node)
                     && ports.iter().filter(|key| tabled(key)).count() >= WORTH_A_TABLE
                     && inventory.port_state_proofs.switches.contains(&guid)
             });

@@ -22,16 +22,14 @@ const REFUSALS_MAX: u8 = 3;
 const AWAITED_MAX: u8 = 3;
 
 impl Inventory {
-    /// Whether a virtual port is to wait for its limits before it becomes Active: they are planned and
-    /// not known, and its adapter has not left several Gets of them unanswered.
+    /// Whether a virtual port is to wait for its planned limits before it becomes Active: they are not
+    /// known, and its adapter has not left several Gets of them unanswered.
     pub fn awaits_rate_limits(&self, port: PortKey, index: u16) -> bool {
         let key = BlockKey::rate_limits(port, Some(index));
         let record = self.port(port);
         let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
         let silences = self.rate_limit_silences.get(&key);
-        !is_known
-            && silences.is_none_or(|&silences| silences < AWAITED_MAX)
-            && self.limits_rates(key)
+        !is_known && silences.is_none_or(|&silences| silences < AWAITED_MAX)
     }
 
     /// Records that a device has refused a Set of limits of a virtual port. Returns whether its kind
@@ -54,11 +52,6 @@ impl Inventory {
         self.rate_limit_refusals.remove(&key);
     }
 
-    /// Whether the limits of this block are planned.
-    pub(super) fn limits_rates(&self, key: BlockKey) -> bool {
-        self.source().limits_rates(key)
-    }
-
     /// Records that a device has answered QoSConfigSL.
     pub(super) fn rate_limits_answered(&mut self, key: BlockKey) {
         self.rate_limit_silences.remove(&key);
@@ -73,11 +66,11 @@ impl Sweep {
     /// Asks for the limits of a port that answered, and of its virtual ports, where they are not
     /// known.
     pub(super) fn see_rate_limits(&mut self, inventory: &Inventory, port: PortKey) {
-        if inventory.rate_limits.is_none() {
+        if self.policy.rate_limits.is_none() {
             return;
         }
         let audit = self.audits(port);
-        let source = inventory.source();
+        let source = self.policy.source(inventory);
         for key in source.blocks(port, Origin::RateLimits) {
             let record = inventory.port(port);
             let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
@@ -95,7 +88,7 @@ impl Sweep {
         (port, index): (PortKey, u16),
         is_fresh: bool,
     ) {
-        if inventory.rate_limits.is_none() {
+        if self.policy.rate_limits.is_none() {
             return;
         }
         let key = BlockKey::rate_limits(port, Some(index));
@@ -114,7 +107,7 @@ impl Sweep {
             record.managed.mark_dirty(key.place);
             self.asked.remove(&Query::Managed(key));
         }
-        if !is_known(inventory) && inventory.limits_rates(key) {
+        if !is_known(inventory) && self.policy.source(inventory).limits_rates(key) {
             self.ask(Query::Managed(key));
         }
     }

@@ -14,7 +14,7 @@ use super::{Query, Sweep};
 impl Sweep {
     /// Asks for the tables between ports of a switch, or only for those of port `only`.
     pub(super) fn ask_sl2vl(&mut self, inventory: &Inventory, guid: Guid, only: Option<PortNum>) {
-        if !inventory.reads_sl2vl {
+        if !self.policy.reads_sl2vl {
             return;
         }
         let Some((node, switch)) = inventory

@@ -9,16 +9,17 @@ use rsm_model::Parts;
 use rsm_model::lft_image::LFT_BLOCK;
 
 use super::inventory::Inventory;
-use super::{Query, Sweep, SweepScope};
+use super::{Query, Sweep, SweepPolicy, SweepScope};
 
 impl Sweep {
     /// Asks each switch for SwitchInfo and for these blocks of its forwarding table; returns the
     /// blocks, too. Switches that owe answers are left out: they are not waited for again.
     pub fn start_succession(
         inventory: &mut Inventory,
+        policy: SweepPolicy,
         blocks: &BTreeSet<u16>,
     ) -> (Sweep, BTreeSet<(Guid, u16)>) {
-        let mut sweep = Sweep::empty(SweepScope::Light, inventory);
+        let mut sweep = Sweep::empty(SweepScope::Light, inventory, policy);
         let silent: BTreeSet<Guid> = inventory.faults.owed().filter_map(Query::node).collect();
         let mut read = BTreeSet::new();
         for (guid, _, switch) in inventory.switches() {
@@ -41,9 +42,10 @@ impl Sweep {
     /// The same while the master may still be there: what changed at ports is left for the takeover.
     pub fn start_ahead(
         inventory: &mut Inventory,
+        policy: SweepPolicy,
         blocks: &BTreeSet<u16>,
     ) -> (Sweep, BTreeSet<(Guid, u16)>) {
-        let (mut sweep, read) = Sweep::start_succession(inventory, blocks);
+        let (mut sweep, read) = Sweep::start_succession(inventory, policy, blocks);
         sweep.ahead = Some(BTreeSet::new());
         (sweep, read)
     }
@@ -55,8 +57,8 @@ impl Sweep {
 
     /// Reads these parts of the subnet again. Nodes that are not known are met behind their
     /// neighbours' ports, which have changed with them.
-    pub fn start_following(inventory: &mut Inventory, parts: &Parts) -> Sweep {
-        let mut sweep = Sweep::empty(SweepScope::Targets, inventory);
+    pub fn start_following(inventory: &mut Inventory, policy: SweepPolicy, parts: &Parts) -> Sweep {
+        let mut sweep = Sweep::empty(SweepScope::Targets, inventory, policy);
         for &key in &parts.ports {
             let Some(node) = inventory.node(key.node) else {
                 continue;
@@ -84,8 +86,12 @@ impl Sweep {
     }
 
     /// Asks these queries.
-    pub fn start_reading(inventory: &mut Inventory, queries: Vec<Query>) -> Sweep {
-        let mut sweep = Sweep::empty(SweepScope::Targets, inventory);
+    pub fn start_reading(
+        inventory: &mut Inventory,
+        policy: SweepPolicy,
+        queries: Vec<Query>,
+    ) -> Sweep {
+        let mut sweep = Sweep::empty(SweepScope::Targets, inventory, policy);
         for query in queries {
             sweep.ask(query);
         }

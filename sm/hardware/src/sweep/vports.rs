@@ -25,7 +25,7 @@ use rsm_model::{InventoryNode, p_keys};
 
 use super::inventory::Inventory;
 use super::kind_answers::KindAnswers;
-use super::{Query, Sweep, SweepScope};
+use super::{Query, Sweep, SweepPolicy, SweepScope};
 
 /// A query about virtual ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -188,8 +188,9 @@ impl Inventory {
         self.habits.has(kind, DeviceHabit::RefusesVPorts)
     }
 
-    /// Whether an owed query is about virtual ports of a kind of device that refuses them.
-    pub(super) fn is_vain(&self, query: Query) -> bool {
+    /// Whether an owed query is about virtual ports of a kind of device that refuses them, or about
+    /// limits that are no longer planned.
+    pub(super) fn is_vain(&self, policy: &SweepPolicy, query: Query) -> bool {
         match query {
             Query::VPorts(key, query) => {
                 let is_unread =
@@ -197,7 +198,7 @@ impl Inventory {
                 let node = self.node(key.node);
                 is_unread || node.is_none_or(|node| self.refuses_vports(node, key))
             }
-            Query::Managed(key) if key.is_rate_limit() => !self.limits_rates(key),
+            Query::Managed(key) if key.is_rate_limit() => !policy.source(self).limits_rates(key),
             _ => false,
         }
     }

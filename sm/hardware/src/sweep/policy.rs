@@ -1,0 +1,43 @@
+//! The operator's decisions about what a sweep reads.
+
+use std::sync::Arc;
+
+use rsm_config::RateLimits;
+use rsm_plan::managed::Source;
+use rsm_plan::qos::Qos;
+
+use super::inventory::Inventory;
+
+/// What a sweep reads beside nodes, ports and forwarding tables.
+#[derive(Clone, Debug, Default)]
+pub struct SweepPolicy {
+    /// SLtoVLMappingTables: the engine in use may need them.
+    pub reads_sl2vl: bool,
+    /// Capabilities of devices (`sweep.capabilities`).
+    pub asks_capabilities: bool,
+    /// The error correction of links (`sweep.error_correction`).
+    pub reads_error_correction: bool,
+    /// Groups and entries of adaptive routing (`routing.adaptive`).
+    pub routes_adaptively: bool,
+    /// The operator's tables for quality of service; `None` while that is off.
+    pub qos: Option<Arc<Qos>>,
+    /// The operator's limits of rates, for which QoSConfigSL is read; `None` while that is off.
+    pub rate_limits: Option<Arc<RateLimits>>,
+}
+
+impl SweepPolicy {
+    /// The source of planned blocks, as far as sweeps need it.
+    pub(super) fn source<'a>(&'a self, inventory: &'a Inventory) -> Source<'a> {
+        Source {
+            hardware: &inventory.hardware,
+            alias_guids: &inventory.alias_guids,
+            qos: self.qos.as_deref(),
+            rate_limits: self.rate_limits.as_deref(),
+            engine_has_lanes: self.reads_sl2vl,
+            // The sweep reads ExtendedPortInfo by itself.
+            fdr10: None,
+            aggregation_nodes: None,
+            out_of_order_sls: None,
+        }
+    }
+}
