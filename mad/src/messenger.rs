@@ -1,5 +1,9 @@
 //! Messages of the SA through a port: by the RMPP of its transport where it has one, else by
 //! [ours](crate::client::rmpp).
+//!
+//! The kernel does RMPP on umad, and takes a table as a whole. Ours serves the simulator, and makes
+//! the table while it is sent. ibsim does no RMPP and delivers 224 of 256 bytes: the SA answers as
+//! far as that suffices.
 
 use std::collections::VecDeque;
 use std::io;

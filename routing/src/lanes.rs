@@ -6,6 +6,10 @@
 //! cycles of links need not close cycles of (link, lane).
 //!
 //! SLs go by switch rather than by LID: all destinations at one switch share the paths to it.
+//!
+//! A pair of switches has the same level in both directions, because answers have the level of
+//! their request. The sweep reads SLtoVLMappingTables back only where the engine needs them, and
+//! all switches hold them before the push writes the first table that does.
 
 use std::sync::Arc;
 

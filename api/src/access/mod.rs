@@ -5,6 +5,8 @@
 //! connection ([`Peer`]) or from a bearer token ([`TokenVerifier`]), its rights from the file of
 //! roles ([`RoleTable`]), and the right that the call needs from one table ([`calls`]). It refuses a
 //! call that the table does not have.
+//!
+//! A call without a line in the table also fails a test.
 
 mod api_tokens;
 pub mod audit;

@@ -1,3 +1,6 @@
+//! Losses, and which of them are congestion: the client tolerates the loss rate of its smallest
+//! window, and only losses beyond it halve the window.
+
 use crate::Time;
 
 /// How many resolved attempts the moving share of lost ones covers.

@@ -1,3 +1,6 @@
+//! Targets that answer later, or lose more requests, than the rest: slow and lossy is not
+//! congested.
+
 use std::time::Duration;
 
 use super::ClientConfig;

@@ -1,4 +1,7 @@
 //! `auto`: the engine that suits the fabric.
+//!
+//! The routing carries the choice, as it carries the ranking, and the next plan hands it in again:
+//! a fault never changes the engine.
 
 use std::sync::Arc;
 

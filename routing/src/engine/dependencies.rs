@@ -7,6 +7,11 @@
 //! wanted turns legal is the feedback arc set problem: the order is the best of an up*/down* order
 //! and a greedy one (Eades, Lin and Smyth, "A fast and effective heuristic for the feedback arc set
 //! problem", 1993), improved one channel after the other.
+//!
+//! Engines choose the order before the paths (`nue` for each lane, `dfsssp` for each lane of
+//! pairs), so that no cycle is searched for afterwards, and any number of columns that follow one
+//! order are acyclic together. The order contains the turns of a spanning tree, by which every
+//! switch is reached.
 
 mod greedy;
 mod sift;

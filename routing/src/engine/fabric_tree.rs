@@ -11,6 +11,12 @@
 //! Paths are those of up*/down* by one order of all switches, as for [`updn`](super::updn), which
 //! makes the order: links between switches of one rank have a direction too, and no mixture of
 //! tables that follow the order can deadlock.
+//!
+//! Where the known fabric is no regular tree, the engine moves single destinations, once (`even`).
+//! The known fabric and its results go with the ranking from plan to plan, so that a lost link
+//! costs only the columns and entries around it (`replan`). After a fault only destinations without
+//! their port move, at once; links beside the fault carry more than their share until rebalancing
+//! (`rebalance`) moves entries off them, a few blocks at a time.
 
 mod apex;
 mod base;

@@ -2,6 +2,8 @@
 //!
 //! Engines route a port by its base LID alone. A copy of a column has the dependencies of that
 //! column, so that it adds neither loops nor credit loops.
+//!
+//! Proofs, interim tables and a move of a virtual machine treat such a LID as any other.
 
 use rayon::prelude::*;
 use rsm_ids::Lid;

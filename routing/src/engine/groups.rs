@@ -1,4 +1,9 @@
 //! Groups of ports for adaptive routing, from a topology, its tables and their order.
+//!
+//! The planner runs after the engine, from topology, tables and order alone: every choice within a
+//! group goes up, then down, by the order of the routes, and gets nearer to the leaf.
+//! `verify/sets.rs` proves the sets without knowing how they were made. Each leaf has one group with
+//! one number for good, so that a fault changes the ports of groups and not the numbers in entries.
 
 mod ids;
 

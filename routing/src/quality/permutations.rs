@@ -2,6 +2,8 @@
 //!
 //! Many such phases are followed together, block of LIDs by block: the table entries of a block stay
 //! in the cache, as the load of one phase does when its flows are known.
+//!
+//! Phases are followed a few dozen at a time.
 
 use crate::tables::BLOCK_LIDS;
 use crate::verify::fabric::Blocks;

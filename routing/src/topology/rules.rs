@@ -1,4 +1,7 @@
 //! The operator's rules about switches and their ports, beside what the fabric says of itself.
+//!
+//! Rules are part of the topology, so that every cost of a path has one source. A plan under other
+//! rules takes no ranking and no tables from the plan before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,8 @@
 //! Every key there is: [`Config`], reading, the sample and the messages are all made from this
 //! table.
+//!
+//! Keys marked `at start` take effect only at the start. A reload compares the configuration with
+//! that of the start, so that taking a change back also ends its finding.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;

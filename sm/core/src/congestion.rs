@@ -1,4 +1,8 @@
 //! Congestion control in the loop: its datagrams leave while nothing else is under way.
+//!
+//! A master in doubt, or one whose epoch has ended, sends none: `may_set` holds for these datagrams
+//! as for Sets. The manager follows each model by comparing pointers; readers get shards of its
+//! state, and a change copies one shard.
 
 use std::sync::Arc;
 

@@ -14,6 +14,8 @@
 //! without a shared store is. The same holds for a manager that has been refused for
 //! [`REFUSED_FOR`] while no other master can be met: the fabric is cut in two, and each part needs
 //! a manager.
+//!
+//! `may_set` asks for the epoch before each push.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 //! A node that answers slowly or not at all, and a fabric that loses SMPs, make a sweep long. As
 //! long as no switch forwards, there is no traffic that an incomplete plan could disturb. So the
 //! core plans and writes the known part while the sweep goes on.
+//!
+//! The sweep of a subnet in use ends before the first plan.
 
 use std::time::Duration;
 

@@ -3,6 +3,8 @@
 //! A manager that takes over a running subnet without the registrations (the store is lost, or
 //! another manager was master) learns of members as they join again. Until then, the receivers in
 //! the switches' multicast tables stay members: the first port to join must not cut off all others.
+//!
+//! Inherited members count until they have joined anew, and no longer than [`FOUND_FOR`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

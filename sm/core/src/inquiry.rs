@@ -17,6 +17,10 @@
 //! 14.4.1). Until it knows, questions for its SMInfo wait: shown as a master, it would get the subnet from a
 //! successor over which it has precedence as a master only. Sweeps and plans go on meanwhile; they
 //! change no hardware.
+//!
+//! Where a store is shared, the inquiry after a pause also waits for the answer of the store, one
+//! second at most, and asks managers again whose answers are old by then. The check is a sign of
+//! life and a comparison in one transaction, so that no claim comes between the two.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,12 @@
 //! Limits to waiting for silent nodes while there is other work to do.
+//!
+//! When paths change, overdue Gets to other nodes are withdrawn and sent by the new paths: the old
+//! ones may have led through a dead switch, and each further attempt would wait twice as long. Once
+//! no cable leads to a switch the core does not wait for it. A sweep that has found a change, and a
+//! push that delays urgent work, end without the answers of silent nodes.
+//!
+//! Silence is judged by the losses of before the fault: attempts along what died look lost, and say
+//! nothing about the paths that are left.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

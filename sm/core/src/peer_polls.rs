@@ -3,6 +3,9 @@
 //! Such a master runs rsm, and all that it knows is in the store: to take over from it is cheap, so
 //! the standby asks it ten times a second. Other masters are asked at the pace of
 //! [`CoreConfig::standby_poll`](super::CoreConfig::standby_poll).
+//!
+//! The pause after which a master doubts itself is shorter beside such a standby than the time
+//! after which the standby replaces it.
 
 use std::time::Duration;
 

@@ -2,6 +2,10 @@
 //!
 //! A switch whose processor is busy, and a manager that got no processor itself, make silences of
 //! some hundred milliseconds. So a silence is shown once it lasts, and matters more with its age.
+//!
+//! A node that does not answer while its link is up stays in the model, with a finding, and the
+//! core asks it again after pauses that double from 0.25 s to 30 s (`work`). After four sweeps
+//! without an answer routes avoid it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -4,6 +4,10 @@
 //! nothing to write. The exception is a switch that another manager set to adaptive routing:
 //! packets leave by the ports of groups, and the LinearForwardingTable may be one that the switch
 //! holds and does not use.
+//!
+//! The table of such a switch counts as not held, block by block, until the switch acknowledges a
+//! Set, and the core turns adaptive routing off in ARInfo before the first new table. ARInfo is
+//! read only from kinds of switches that have it, when the core finds them with tables.
 
 use rsm_config::Takeover;
 use rsm_ids::{Guid, Lid};

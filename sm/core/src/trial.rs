@@ -1,4 +1,7 @@
 //! Another engine at run time: tried, and taken back if the proof refutes its routes.
+//!
+//! Drains and changes of the partition overlay are on trial in the same way, until their first
+//! plan. An engine on trial has no other engines after it.
 
 use std::sync::Arc;
 

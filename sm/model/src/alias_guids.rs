@@ -1,4 +1,7 @@
 //! Alias GUIDs of ports, as the hardware must hold them.
+//!
+//! GUIDInfo is read and written only of ports that have alias GUIDs or had some: a fabric without
+//! them pays nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,6 +6,9 @@
 //! habit is a line in [`HABITS`], a call of [`DeviceHabits::learn`] where the answer shows it, and
 //! a call of [`DeviceHabits::has`] where it changes a request. A reload of the configuration
 //! forgets all habits, so that a device with new firmware is tried anew.
+//!
+//! PortInfo goes with the bit for extended speeds first, so that fabrics which accept it pay
+//! nothing for others that refuse it.
 
 use std::collections::BTreeMap;
 

@@ -2,6 +2,9 @@
 //!
 //! A port's virtual ports are one value that the inventory and the models of the subnet share:
 //! fabrics without them pay a pointer for each port. Index 0 is the physical function.
+//!
+//! Claims of LIDs belong to GUIDs, wherever the virtual port of a GUID is. Virtual ports that share
+//! a LID cost the forwarding tables nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,5 +1,8 @@
 //! Adaptive routing of a plan: groups of ports beside its forwarding tables, their proof, and the
 //! switches that may keep theirs while forwarding tables change.
+//!
+//! Groups are planned beside finished routes and never in their place: forwarding tables are right
+//! at all times, and every failure falls back to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! Ports whose packets are dropped while the tables of a plan are written.
+//!
+//! An engine on trial is refused where interim tables drop packets, unless its caller accepts that.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -3,6 +3,10 @@
 //!
 //! It follows the changes since the plan before: fabric, orientation, members, and tables held by
 //! switches. Trees that they do not concern stay, without another proof.
+//!
+//! Until the SA has reported the members, there is no multicast part, and multicast tables stay as
+//! they are. The SA reports the service levels of groups with their members: beside routes that
+//! follow no order of the switches, each level has a master tree of its own (`rsm_routing::mcast`).
 
 mod agreed;
 mod base;

@@ -1,5 +1,10 @@
 //! Categories of ports, and the order of compute ports: beside the cables, routes are spread by
 //! these.
+//!
+//! Engines spread routes by host and rail, not by the ports that cables end at
+//! (`rsm_gdr::host_order`). Positions are claims as LIDs are: plans make them and the store keeps
+//! them. Engines get numbers and categories, and know neither hosts nor GPUs. Positions reorder
+//! choices of equal cost alone, so that the proof does not depend on them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

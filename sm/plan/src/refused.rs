@@ -1,4 +1,7 @@
 //! The effect of the routes in force while no plan is found for the fabric as it is.
+//!
+//! The refused job itself follows the tables of the switches over the present fabric, and readers
+//! see that instead of the proof of another fabric.
 
 use std::collections::BTreeSet;
 

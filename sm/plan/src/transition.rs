@@ -1,4 +1,19 @@
 //! The way from the held tables to the planned ones.
+//!
+//! Stages follow one up*/down* order of the switches where both tables do (`rsm_routing::verify`):
+//! that of the planned routes, or that in force where the planned routes follow it as well, as they
+//! do when only detours go. The first stage then removes only the entries in force that make an
+//! illegal turn. Where the planned routes follow no order and some mixture of old and new entries
+//! closes a loop, changing entries discard first. In both cases Sets go by LID only along entries
+//! that stay.
+//!
+//! Hosts go on sending to a host that is gone: a transition is proved for the entries of every LID
+//! in force, with a destination or without. Over several lanes such packets have no service level
+//! that a proof could follow, so the first stage removes their entries.
+//!
+//! Tables of a switch in use lead to a new link from the second stage on, and the link is Active
+//! before that. A switch with only new links gets all of its tables first: on a cold start that is
+//! every switch, and no link waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,9 @@
 //! State of the SA that only it holds, kept across restarts.
+//!
+//! Registrations outlive a restart and a SIGKILL: no host has to register again. Services are
+//! stored with the wall-clock end of their lease, groups with their members, alias GUIDs with their
+//! port. A service stays while its port is away, until its lease ends; an alias GUID ends with its
+//! port.
 
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Joins of multicast groups that were refused, for findings: the host only sees a status, and its
 //! IP over InfiniBand stays down without a word.
+//!
+//! The list goes to the findings of the daemon, once a second at most.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,4 +1,9 @@
 //! The inventories of GPU hosts, joined with the snapshot in force.
+//!
+//! A host reports the digest of its inventory, and the inventory only where the manager does not
+//! know the digest. When a host reported is kept beside the inventory: a report without news makes
+//! no new inventory, no plan and no analysis, and the store writes changed inventories alone. A
+//! thread passes the inventories of one second to the core together.
 
 mod adoption;
 mod publisher;

@@ -2,6 +2,11 @@
 //!
 //! A process that is stopped (SIGSTOP, a debugger, a cgroup freezer) or whose machine is suspended
 //! notices nothing; another subnet manager may have taken the subnet over meanwhile.
+//!
+//! A heartbeat, a thread of its own, tells such a pause from a wait of the event loop for other
+//! threads of the process, which compute a large difference. The loop reads the clock between two
+//! datagrams of one turn, so that a process stopped in the middle of a push sends at most the
+//! present datagram.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -3,6 +3,10 @@
 //! [`read`] takes all files and decides; it changes nothing, and [`Migration`] holds the result and
 //! every finding about it. [`write`](Migration::write) makes the configuration and the store, and
 //! refuses to overwrite either.
+//!
+//! Migration stands before the pipeline: configuration and store are as the daemon would have left
+//! them. The daemon then starts as after a restart, so that LIDs of the files are claims like any
+//! other, and the difference finds nothing to set.
 
 mod claims;
 mod line;

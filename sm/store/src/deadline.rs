@@ -1,4 +1,7 @@
 //! The deadline of a claim, for the calls of the shared store that it waits for.
+//!
+//! A store that hangs delays a takeover by no more than this. Calls ask further endpoints beside
+//! one that is slow, and the first answer counts.
 
 use std::time::{Duration, Instant};
 

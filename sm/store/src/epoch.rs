@@ -1,4 +1,9 @@
 //! The reign of one master over a store that several managers share.
+//!
+//! Each transaction compares the revision of the epoch's key, so that the first write of a deposed
+//! master fails as a whole. A manager claims the epoch over a master that it finds silent, once the
+//! holder has shown no sign of life for three seconds, or after the holder has given it up. Signs
+//! of life are changes of a key: no clock of another machine counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

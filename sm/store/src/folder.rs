@@ -1,3 +1,8 @@
+//! The start of a manager whatever the disk is: only another process and another schema end it.
+//!
+//! The journal opens its files at the first entry, and the thread of the history its folder, in the
+//! same spirit.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! A store on this machine that a shared store follows.
+//!
+//! The shared store is behind this machine's, never before it: no answer to a host waits for it,
+//! and after an outage the replica writes the last value of each row that changed.
 
 use super::replica::ReplicaHandle;
 use super::{ChangeSet, LoadReport, Namespace, Persisted, Store, StoreError};

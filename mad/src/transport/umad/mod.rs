@@ -15,6 +15,11 @@
 //! [`PortEvent::Gone`](super::PortEvent::Gone) and ends; from then on sending fails with
 //! [`SendError::Closed`]. The owner calls [`UmadTransport::reopen`], at intervals of its own
 //! choice, until that succeeds.
+//!
+//! # Why not verbs
+//!
+//! A build needs no headers: libibumad is loaded at run time. `rdma-sys` (feature `verbs`) only
+//! adds the asynchronous events of the local adapter.
 
 mod agents;
 mod ffi;

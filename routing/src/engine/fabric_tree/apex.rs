@@ -7,6 +7,10 @@
 //! order for the paths of the tree as well, whichever parts are missing, as long as only one way
 //! leads down from each of those switches to the apex: a path would have to climb and descend among
 //! them to change its direction twice, and there is nowhere else to descend to.
+//!
+//! One order therefore serves base paths, detours, stages, proofs and multicast trees. The order
+//! changes only with the apex: when a fault above the apex leaves a pair without a detour. A fabric
+//! without an apex has a few switches ranked above its roots instead (`updn/connect_roots.rs`).
 
 use fixedbitset::FixedBitSet;
 

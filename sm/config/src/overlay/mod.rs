@@ -8,6 +8,9 @@
 //! The file comes first: a P_Key that it defines cannot be changed here, and where it begins to
 //! define one that the overlay has, the file's definition counts alone. The default partition is
 //! always there: the overlay can add members to it, and make all ports limited members.
+//!
+//! Planning, the SA and the incremental steps know nothing of the overlay: they see its result as
+//! partitions of the policy.
 
 mod change;
 mod over;

@@ -1,6 +1,10 @@
 //! Fields that a kind of device accepts in a Set and does not keep.
 //!
 //! Without this memory such a field would differ for ever, and every sweep would set it.
+//!
+//! A Get after the Set shows which kind of device (vendor, device, revision, role of the port) does
+//! not keep which field. Essential fields are exempt: a port without them is faulty. A reload of
+//! the configuration tries every field once more.
 
 use std::collections::BTreeMap;
 

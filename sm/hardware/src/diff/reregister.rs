@@ -1,4 +1,7 @@
 //! Hosts that must register anew with the SA (IBA 14.4.11).
+//!
+//! A host is due once: when its port gets another manager, when earlier registrations are unknown,
+//! and when its registrations ended while its port was cut off.
 
 use std::collections::BTreeSet;
 

@@ -7,6 +7,11 @@
 //!
 //! The push writes every acknowledged Set into the [`Inventory`], and marks every lost one there,
 //! so that the next difference starts from the true state.
+//!
+//! A port gets LID, MTU, VLs and Armed in one Set, and Active in a second one as soon as both ends
+//! of its link are armed and the switches there forward as planned. After a push that clears
+//! PortStateChange the core reads the ports again ([`Push::unread`]): the clear also covers changes
+//! since the first reading, and some switches send trap 128 only when the bit goes from 0 to 1.
 
 mod adaptive;
 mod answers;

@@ -1,4 +1,7 @@
 //! The Sets of multicast tables, and their progress.
+//!
+//! A packet meanwhile follows a part of the old tree or of the new one, never a mixture with a
+//! cycle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,4 +1,7 @@
 //! A rehearsal of a push: lists its Sets in their order instead of sending them.
+//!
+//! The push machine runs against a copy of the inventory that answers as a device would. A dry run
+//! ends here: the core enters no stage that sends Sets.
 
 use std::sync::Arc;
 

@@ -10,6 +10,9 @@
 //!
 //! Switches that no such path reaches, or that leave SwitchInfo unanswered on all of them, are
 //! suspects at the end of the sweep, or gone if no cable leads to them.
+//!
+//! Where switches that had answered fall silent, the search begins anew, four times at most. Heavy
+//! losses start no search.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -5,6 +5,11 @@
 //! convergence changes as much of it as the fabric changed, and a snapshot shares it. A missing
 //! port is expected until it is cabled again, or an operator [accepts](Expected::accept) that it is
 //! gone for good.
+//!
+//! Findings, `rsmctl expect`, names of gone nodes and the gone cable of a port all come from here.
+//! The store also holds the present cables, so that parts are missed that went while no manager
+//! ran. Switch ports that are cabled otherwise than before keep the cable before: where no end of
+//! such cables is free, the cables were exchanged.
 
 mod missing;
 #[cfg(test)]

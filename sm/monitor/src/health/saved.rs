@@ -1,4 +1,8 @@
 //! Illnesses that outlive a restart.
+//!
+//! An illness is stored by its end, when the port is healthy again, and that is a minute old at
+//! most. The first plan of the next run goes around what was isolated. Counters of a new run begin
+//! with new totals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher as _;

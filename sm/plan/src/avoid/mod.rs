@@ -8,6 +8,10 @@
 //! An avoided part keeps its LIDs and stays managed. A switch keeps the cables to one neighbour: its
 //! port 0, and the hosts at it, stay reachable, and no packet of others can pass through it. A
 //! host's only cable stays in use: nothing but the host's own packets passes there.
+//!
+//! The switch graph leaves the resolved cables out as it leaves flapping ones out, so that engines,
+//! proofs and interim tables know nothing of drains. Parts that reachability needs are used again,
+//! unhealthy ones first.
 
 mod cut_off;
 mod graph;

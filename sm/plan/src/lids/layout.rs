@@ -1,4 +1,7 @@
 //! The order in which ports get LIDs.
+//!
+//! On a fresh fabric the first host of every leaf gets its LID, then the second of every leaf: a
+//! fault then changes few blocks of the forwarding tables. No port changes its LID for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,9 @@
 //! ExtendedPortInfo: whether links may train to FDR10, whether aggregation nodes may work, and on
 //! which service levels adapters are told that packets may arrive out of order. The sweep reads it
 //! from ports that these concern, so that no block is planned for others.
+//!
+//! The content of a block is its reading with the wished bits, so that fields which rsm does not
+//! know keep their values.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,9 @@
 //! QoSConfigSL, with the operator's limits of rates by service level: of ports of adapters that show
 //! the capability, and of their virtual ports. The shares of bandwidth beside them stay.
+//!
+//! The attribute has fields that rsm does not set, so that no block is planned before the sweep has
+//! read it. Block 0 is the port's, the others are those of its virtual ports, each of which waits
+//! for its own block before it becomes Active.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, Capability, QosConfigSl};

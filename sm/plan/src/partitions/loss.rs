@@ -1,4 +1,7 @@
 //! The partners that a change of a partition takes from ports.
+//!
+//! The core refuses a change by which ports lose partners until its caller accepts that;
+//! `docs/guards.md` lists what guards each call.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,6 +3,11 @@
 //!
 //! [`Qos`] is the operator's decision; [`PortTables`] derives the content of the tables of one port
 //! from it, for any picture of the subnet that shows PortInfo and cables ([`Subnet`]).
+//!
+//! The sweep reads these tables, the difference compares and the push writes them block by block,
+//! as managed attributes ([`crate::managed`]); a link becomes Active when both ends have answered
+//! theirs. A device that refuses them has a habit, and carries data without. Rules about paths are
+//! in the policy of the plan, so that the SA answers by the same snapshot.
 
 mod tables;
 

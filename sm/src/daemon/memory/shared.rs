@@ -8,6 +8,11 @@
 //!
 //! A grant with another manager's state goes through the store's thread and the SA, so that the
 //! core becomes master only when all three have that state.
+//!
+//! Rows that the holder of the epoch changes also come behind it while this manager stands by:
+//! claims, cables and generations of M_Keys go to the core, GPU inventories to the GPU hosts,
+//! events into this machine's history; the number of a plan comes after the rows that belong to it.
+//! A takeover reads the same rows once more.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

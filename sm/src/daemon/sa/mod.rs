@@ -11,6 +11,15 @@
 //! core ─▶ snapshots ─▶ directories ─▶ worker ─▶ groups ─▶ core
 //! core ─▶ notices ─▶ inbox
 //! ```
+//!
+//! A bounded inbox holds requests; beyond it the hosts with the most requests get BUSY, and
+//! counters show every drop. No call of the SA processes more than some thousand candidates:
+//! tables, and searches for Gets without a LID, take turns. An answer that changes a registration
+//! leaves once the journal has it on the disk, at most 250 ms later.
+//!
+//! The API reads registrations by a request to this thread, which answers with views that share the
+//! SA's data: registrations change with every request of a host and are in no snapshot. Counters
+//! are atomics, and paths of the API come from the directory by the code that answers hosts.
 
 mod admission;
 mod gate;

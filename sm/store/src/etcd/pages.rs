@@ -11,6 +11,9 @@
 //! ```
 //!
 //! with keys and values as the embedded database has them ([`codec`]), numbers big-endian.
+//!
+//! A subnet of 45,056 hosts is a few thousand keys. Keys that rsm did not write, and pages that do
+//! not match their checksums, end a claim before it changes anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 

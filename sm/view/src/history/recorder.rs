@@ -1,4 +1,7 @@
 //! The queue between the parts that report and the thread that writes.
+//!
+//! The loop waits for no disk and compares nothing for the history: the thread finds changes of the
+//! state by itself, and appends ten times a second at most.
 
 use std::sync::Arc;
 use std::time::Duration;
