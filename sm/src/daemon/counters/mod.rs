@@ -5,6 +5,8 @@
 //! port ─▶ sink ─▶ inbox ─▶ collector ─▶ port
 //! core ─▶ snapshots ─────────┘   └─▶ readings ─▶ readers
 //! ```
+//!
+//! The inbox has a bound: an answer without room is counted, and asked for again.
 
 mod worker;
 

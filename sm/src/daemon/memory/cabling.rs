@@ -2,6 +2,8 @@
 //! Keys are a letter and a node's GUID.
 //! A row for each cable would be several times as many, and a row costs memory in the database and
 //! twice beside it.
+//!
+//! The rows are written at the end of a pass, once ports have their final state.
 
 use std::sync::Arc;
 
