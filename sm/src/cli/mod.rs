@@ -150,7 +150,7 @@ struct ServeArgs {
     /// Write every datagram to this file, as pcapng
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// The log level: error, warn, info, debug, trace, or a filter such as rsm::core=debug
+    /// The log level: error, warn, info, debug, trace, or a filter such as rsm::daemon=debug
     #[arg(long, env = "RSM_LOG", value_name = "LEVEL")]
     log: Option<String>,
     /// Log as JSON, one object a line

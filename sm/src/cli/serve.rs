@@ -134,7 +134,7 @@ fn start_log(args: &ServeArgs, config: &LogConfig) -> anyhow::Result<()> {
         });
     let filter = EnvFilter::try_new(directives(wanted)).with_context(|| {
         format!(
-            "`{wanted}` is no log filter: expected a level, or a list such as rsm::core=debug,info"
+            "`{wanted}` is no log filter: expected a level, or a list such as rsm::daemon=debug,info"
         )
     })?;
     let (writer, ansi) = match &config.file {
@@ -232,7 +232,7 @@ mod tests {
             ("DEBUG", "warn,rsm=debug"),
             ("error", "error,rsm=error"),
             ("off", "off,rsm=off"),
-            ("rsm::core=debug,info", "rsm::core=debug,info"),
+            ("rsm::daemon=debug,info", "rsm::core=debug,info"),
             ("h2=trace", "h2=trace"),
         ] {
             assert_eq!(directives(wanted), expected);
