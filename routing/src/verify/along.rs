@@ -105,16 +105,23 @@ pub fn stages_along_opening(
             dark_last: false,
         });
     }
-    let directions = Directions {
+    let blocks = by_block(difference);
+    let mut directions = Directions {
         topology,
         is_above: &is_above,
+        known: Vec::new(),
+        stride: 0,
     };
+    let changes: usize = blocks.iter().map(|(_, switches)| switches.len()).sum();
+    let all = blocks.last().map_or(0, |(last, _)| last + 1) * topology.switch_count();
+    if changes * BLOCKS_PER_CHANGE >= all {
+        directions.find_all();
+    }
     let way = Way {
         directions: &directions,
         idle,
         difference,
     };
-    let blocks = by_block(difference);
     let waiting = way.waiting(&blocks);
     // Only a conflict leaves illegal turns unseen: the search for entries that wait passes every
     // turn of the old tables next to an entry that changes, and reports one as a conflict.
@@ -187,10 +194,34 @@ struct Directions<'a> {
     topology: &'a Topology,
     /// Whether the first lies above the second.
     is_above: &'a (dyn Fn(SwitchIdx, SwitchIdx) -> bool + Sync),
+    /// The directions of `stride` ports of each switch, the last one that of ports which it does
+    /// not have. Empty: each is found where it is needed.
+    known: Vec<Direction>,
+    stride: usize,
 }
 
 impl Directions<'_> {
+    fn find_all(&mut self) {
+        let topology = self.topology;
+        let ports = topology.indices().map(|at| topology.port_uses(at).len());
+        self.stride = ports.max().unwrap_or(0) + 1;
+        let of_switch = |switch| -> Vec<Direction> {
+            // Ports are numbered by 8 bits.
+            let ports = (0..self.stride).map(|port| u8::try_from(port).unwrap_or(NO_PATH));
+            ports.map(|port| self.find(switch, port)).collect()
+        };
+        self.known = topology.par_indices().flat_map_iter(of_switch).collect();
+    }
+
     fn get(&self, switch: SwitchIdx, entry: u8) -> Direction {
+        if self.known.is_empty() {
+            return self.find(switch, entry);
+        }
+        let port = usize::from(entry).min(self.stride - 1);
+        self.known[switch.index() * self.stride + port]
+    }
+
+    fn find(&self, switch: SwitchIdx, entry: u8) -> Direction {
         match self.topology.port_use(switch, PortNum(entry)) {
             PortUse::Link { peer, .. } if (self.is_above)(peer, switch) => Direction::Up(peer),
             PortUse::Link { peer, .. } => Direction::Down(peer),
@@ -259,8 +290,8 @@ struct BlockEntries<'a> {
     after: Vec<u8>,
 }
 
-/// A block is copied where at least one in this many switches changes in it.
-const SWITCHES_PER_CHANGE: usize = 16;
+/// Where at least one in this many blocks of tables changes, all are prepared to be looked up.
+const BLOCKS_PER_CHANGE: usize = 16;
 
 impl<'a> BlockEntries<'a> {
     fn new(difference: &'a Difference<'a>) -> BlockEntries<'a> {
@@ -277,7 +308,7 @@ impl<'a> BlockEntries<'a> {
     fn turn_to(&mut self, block: usize, changed: usize) {
         let switches = self.difference.after().lfts.len();
         self.block = block;
-        self.is_copied = changed * SWITCHES_PER_CHANGE >= switches;
+        self.is_copied = changed * BLOCKS_PER_CHANGE >= switches;
         if self.is_copied {
             copy_block(self.difference.before(), block, switches, &mut self.before);
             copy_block(self.difference.after(), block, switches, &mut self.after);
