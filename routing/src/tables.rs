@@ -237,6 +237,17 @@ impl Lft {
         }
     }
 
+    /// Sets entries of one page; the page stays shared where none of them differs.
+    fn set_in_page(&mut self, number: usize, entries: &[(SwitchIdx, Lid, u8)]) {
+        let differs = |&(_, lid, port): &(SwitchIdx, Lid, u8)| self.entry(lid) != port;
+        if let Some(first) = entries.iter().position(differs) {
+            let page = self.page_mut(number);
+            for &(_, lid, port) in &entries[first..] {
+                page[lid.index() % PAGE_LIDS] = port;
+            }
+        }
+    }
+
     fn page_mut(&mut self, number: usize) -> &mut Page {
         if number >= self.pages.len() {
             let mut pages = self.pages.to_vec();
@@ -335,9 +346,10 @@ impl Tables {
             work.push((lft, entries));
             (rest, first) = (after, place + 1);
         }
+        let page = |&(_, lid, _): &(SwitchIdx, Lid, u8)| lid.index() / PAGE_LIDS;
         work.into_par_iter().for_each(|(lft, entries)| {
-            for &(_, lid, port) in entries {
-                lft.set_entry(lid, port);
+            for entries in entries.chunk_by(|one, other| page(one) == page(other)) {
+                lft.set_in_page(page(&entries[0]), entries);
             }
         });
     }
@@ -399,6 +411,36 @@ mod tests {
         assert_eq!(lft.block(1023), &block);
         assert_eq!(lft.entry(Lid(u16::MAX)), 9);
         assert_eq!(lft.blocks(), 1024);
+    }
+
+    #[test]
+    fn entries_set_together_are_those_set_one_by_one() {
+        let lft = |first: u8| {
+            let entries: Vec<u8> = (0..9000).map(|lid| first + (lid % 100) as u8).collect();
+            Lft::from_entries(&entries)
+        };
+        let before = Tables {
+            lfts: vec![lft(0), lft(1), lft(2)],
+        };
+        // Pages in any order, an entry that is set twice, one past the end, and a page without a
+        // difference.
+        let entries = [
+            (SwitchIdx(0), Lid(5000), 7),
+            (SwitchIdx(0), Lid(3), 7),
+            (SwitchIdx(0), Lid(5000), 8),
+            (SwitchIdx(0), Lid(20_000), 9),
+            (SwitchIdx(2), Lid(1), 3),
+            (SwitchIdx(2), Lid(8500), 200),
+        ];
+        let mut together = before.clone();
+        together.set_entries(&entries);
+        let mut one_by_one = before.clone();
+        for (switch, lid, port) in entries {
+            one_by_one.lfts[switch.index()].set_entry(lid, port);
+        }
+        assert_eq!(together, one_by_one);
+        assert!(together.lfts[1].is_shared_with(&before.lfts[1]));
+        assert!(together.lfts[2].shares_page(&before.lfts[2], 0));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! rsm --bench plan_job [-- SPEC]`.
 //!
 //! Prints medians in milliseconds: the first plan, and for a cable of a leaf switch, one further up,
-//! one of a host, and half of the top tier, the plan without them and the plan when they are back.
+//! one of a host, the first half of the top tier, and every second switch of it, the plan without
+//! them and the plan when they are back. The first half takes half of the upper links from every
+//! switch below, every second switch all of them from half of the switches below.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
@@ -17,6 +19,7 @@ use rsm_model::fabric::Fabric;
 use rsm_plan::policy::Policy;
 use rsm_plan::{Plan, PlanJob, plan};
 use rsm_routing::generate::generate;
+use rsm_routing::topology::SwitchIdx;
 
 /// How often the first plan is made, which takes seconds.
 const FIRST_RUNS: usize = 1;
@@ -57,8 +60,14 @@ fn main() {
     println!("{spec}: first plan {time:.1} ms, proved {}", before.proved);
     let single = faults(&whole, &before).into_iter();
     let single = single.map(|(name, gone)| (format!("{name} {gone}"), BTreeSet::from([gone])));
-    let half = ("half of the top tier".to_owned(), half_of_top(&before));
-    for (name, gone) in single.chain([half]) {
+    let top = top_tier(&before);
+    let first_half = links_of(&before, top.iter().take(top.len() / 2));
+    let every_second = links_of(&before, top.iter().step_by(2));
+    let halves = [
+        ("first half of the top tier".to_owned(), first_half),
+        ("half of the top tier".to_owned(), every_second),
+    ];
+    for (name, gone) in single.chain(halves) {
         let runs = if gone.len() == 1 { RUNS } else { MASS_RUNS };
         let broken = Arc::new(whole.without(&gone));
         let (time, during) = median(&PlanJob::after(&before, broken), runs);
@@ -82,16 +91,22 @@ fn print_whole(plan: &Plan) {
     }
 }
 
-/// The ports of every second switch at the top.
-fn half_of_top(plan: &Plan) -> BTreeSet<PortKey> {
+/// The switches at the top.
+fn top_tier(plan: &Plan) -> Vec<SwitchIdx> {
     let topology = &plan.topology;
     let has_hosts = |switch| topology.hosts(switch) > 0;
     let touches_hosts = |switch| {
         let mut groups = topology.groups(switch);
         has_hosts(switch) || groups.any(|group| has_hosts(group.neighbour))
     };
-    let tops = topology.indices().filter(|&switch| !touches_hosts(switch));
-    let ports = tops.step_by(2).flat_map(|switch| {
+    let switches = topology.indices();
+    switches.filter(|&switch| !touches_hosts(switch)).collect()
+}
+
+/// The ports of all links of some switches.
+fn links_of<'a>(plan: &Plan, switches: impl Iterator<Item = &'a SwitchIdx>) -> BTreeSet<PortKey> {
+    let topology = &plan.topology;
+    let ports = switches.flat_map(|&switch| {
         let guid = topology.switch(switch).guid;
         let links = topology.groups(switch).flat_map(|group| group.links);
         links.map(move |link| PortKey::new(guid, link.port))

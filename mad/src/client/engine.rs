@@ -110,6 +110,8 @@ pub struct Client<C> {
     loss: LossRate,
     completions: VecDeque<Completion<C>>,
     in_flight: u32,
+    /// See [`Client::repeated`].
+    repeated: usize,
     last_answer: Option<Time>,
     /// Attempts sent before this say nothing about their targets and the fabric when they are
     /// answered late or not at all.
@@ -138,6 +140,7 @@ impl<C> Client<C> {
             loss: LossRate::default(),
             completions: VecDeque::new(),
             in_flight: 0,
+            repeated: 0,
             last_answer: None,
             excused_before: Time::ZERO,
             counters: ClientStats::default(),
@@ -208,6 +211,7 @@ impl<C> Client<C> {
             _ => self.counters.sent_other += 1,
         }
         self.counters.retries += u64::from(attempt > 0);
+        self.repeated += usize::from(attempt == 1);
         let datagram = request.route(attempt).datagram(&SmpRequest {
             method: request.method,
             attribute: request.attribute,
@@ -407,6 +411,11 @@ impl<C> Client<C> {
     /// How many requests are pending: waiting, out, or deferred.
     pub fn pending(&self) -> usize {
         self.transactions.len()
+    }
+
+    /// How many pending requests were sent more than once.
+    pub fn repeated(&self) -> usize {
+        self.repeated
     }
 
     /// Whether no request is pending and no completion waits.
@@ -620,6 +629,7 @@ impl<C> Client<C> {
     /// Removes a request in any state and updates the counts.
     fn retire(&mut self, index: u32, answered: bool) -> Transaction<C> {
         let transaction = self.transactions.remove(index);
+        self.repeated -= usize::from(transaction.attempts > 1);
         match transaction.place {
             Place::Waiting => {
                 let priority = transaction.request.priority;

@@ -154,3 +154,23 @@ fn excused_attempts_are_sent_again_at_once_and_forgotten() {
     client.handle_deadline(due);
     assert_eq!(unanswered(&client), [1]);
 }
+
+#[test]
+fn requests_sent_more_than_once_are_counted_until_they_end() {
+    let mut client = client();
+    for target in 1..=3 {
+        ask(&mut client, target);
+    }
+    let mads: Vec<MadBytes> = (0..3).map(|_| sent(&mut client, START)).collect();
+    assert_eq!(client.repeated(), 0);
+    client.handle(&answer(&mads[0]), START + ms(1));
+    let due = client.next_deadline().unwrap();
+    client.handle_deadline(due);
+    assert_eq!(client.repeated(), 0, "not sent again yet");
+    let again: Vec<MadBytes> = (0..2).map(|_| sent(&mut client, due)).collect();
+    assert_eq!(client.repeated(), 2);
+    client.handle(&answer(&again[0]), due + ms(1));
+    assert_eq!(client.repeated(), 1);
+    client.withdraw(|_| true);
+    assert_eq!(client.repeated(), 0);
+}

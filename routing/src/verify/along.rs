@@ -29,7 +29,7 @@ use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
 
 use super::{IdleLinks, Unwritten};
-use crate::tables::{Difference, Entry, NO_PATH, Tables};
+use crate::tables::{BLOCK_LIDS, Difference, NO_PATH, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
 /// Tables that the switches hold one after the other.
@@ -105,16 +105,23 @@ pub fn stages_along_opening(
             dark_last: false,
         });
     }
-    let directions = Directions {
+    let blocks = by_block(difference);
+    let mut directions = Directions {
         topology,
         is_above: &is_above,
+        known: Vec::new(),
+        stride: 0,
     };
+    let changes: usize = blocks.iter().map(|(_, switches)| switches.len()).sum();
+    let all = blocks.last().map_or(0, |(last, _)| last + 1) * topology.switch_count();
+    if changes * BLOCKS_PER_CHANGE >= all {
+        directions.find_all();
+    }
     let way = Way {
         directions: &directions,
         idle,
         difference,
     };
-    let blocks = by_block(difference);
     let waiting = way.waiting(&blocks);
     // Only a conflict leaves illegal turns unseen: the search for entries that wait passes every
     // turn of the old tables next to an entry that changes, and reports one as a conflict.
@@ -187,10 +194,34 @@ struct Directions<'a> {
     topology: &'a Topology,
     /// Whether the first lies above the second.
     is_above: &'a (dyn Fn(SwitchIdx, SwitchIdx) -> bool + Sync),
+    /// The directions of `stride` ports of each switch, the last one that of ports which it does
+    /// not have. Empty: each is found where it is needed.
+    known: Vec<Direction>,
+    stride: usize,
 }
 
 impl Directions<'_> {
+    fn find_all(&mut self) {
+        let topology = self.topology;
+        let ports = topology.indices().map(|at| topology.port_uses(at).len());
+        self.stride = ports.max().unwrap_or(0) + 1;
+        let of_switch = |switch| -> Vec<Direction> {
+            // Ports are numbered by 8 bits.
+            let ports = (0..self.stride).map(|port| u8::try_from(port).unwrap_or(NO_PATH));
+            ports.map(|port| self.find(switch, port)).collect()
+        };
+        self.known = topology.par_indices().flat_map_iter(of_switch).collect();
+    }
+
     fn get(&self, switch: SwitchIdx, entry: u8) -> Direction {
+        if self.known.is_empty() {
+            return self.find(switch, entry);
+        }
+        let port = usize::from(entry).min(self.stride - 1);
+        self.known[switch.index() * self.stride + port]
+    }
+
+    fn find(&self, switch: SwitchIdx, entry: u8) -> Direction {
         match self.topology.port_use(switch, PortNum(entry)) {
             PortUse::Link { peer, .. } if (self.is_above)(peer, switch) => Direction::Up(peer),
             PortUse::Link { peer, .. } => Direction::Down(peer),
@@ -245,6 +276,92 @@ enum Conflict {
     Cycle,
 }
 
+/// The entries of the LIDs of one block, in all switches.
+///
+/// The same block of two tables lies whole pages apart, at addresses that displace each other in a
+/// processor's cache. Where many switches change, the block is copied, and all of its LIDs are
+/// followed within the cache.
+struct BlockEntries<'a> {
+    difference: &'a Difference<'a>,
+    block: usize,
+    is_copied: bool,
+    /// The copies: [`BLOCK_LIDS`] entries for each switch.
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+/// Where at least one in this many blocks of tables changes, all are prepared to be looked up.
+const BLOCKS_PER_CHANGE: usize = 16;
+
+impl<'a> BlockEntries<'a> {
+    fn new(difference: &'a Difference<'a>) -> BlockEntries<'a> {
+        BlockEntries {
+            difference,
+            block: 0,
+            is_copied: false,
+            before: Vec::new(),
+            after: Vec::new(),
+        }
+    }
+
+    /// Turns to a block that changes in `changed` switches.
+    fn turn_to(&mut self, block: usize, changed: usize) {
+        let switches = self.difference.after().lfts.len();
+        self.block = block;
+        self.is_copied = changed * BLOCKS_PER_CHANGE >= switches;
+        if self.is_copied {
+            copy_block(self.difference.before(), block, switches, &mut self.before);
+            copy_block(self.difference.after(), block, switches, &mut self.after);
+        }
+    }
+
+    fn before(&self, switch: SwitchIdx, lid: Lid) -> u8 {
+        if self.is_copied {
+            return self.before[BlockEntries::place(switch, lid)];
+        }
+        let lft = self.difference.before().lfts.get(switch.index());
+        lft.map_or(NO_PATH, |lft| lft.entry(lid))
+    }
+
+    fn after(&self, switch: SwitchIdx, lid: Lid) -> u8 {
+        if self.is_copied {
+            return self.after[BlockEntries::place(switch, lid)];
+        }
+        self.difference.after().lft(switch).entry(lid)
+    }
+
+    fn place(switch: SwitchIdx, lid: Lid) -> usize {
+        switch.index() * BLOCK_LIDS + lid.index() % BLOCK_LIDS
+    }
+
+    fn changes(&self, switch: SwitchIdx, lid: Lid) -> bool {
+        self.before(switch, lid) != self.after(switch, lid)
+    }
+
+    /// The LIDs that change, lowest first, each with those of `switches` in which it does.
+    fn changed(&self, switches: &[SwitchIdx]) -> impl Iterator<Item = (Lid, Vec<SwitchIdx>)> {
+        let mut by_lid: [Vec<SwitchIdx>; BLOCK_LIDS] = std::array::from_fn(|_| Vec::new());
+        for &switch in switches {
+            for entry in self.difference.entries_in(switch, self.block) {
+                by_lid[entry.lid.index() % BLOCK_LIDS].push(switch);
+            }
+        }
+        // Tables are indexed by LID.
+        let first = self.block * BLOCK_LIDS;
+        let lids = (first..).map(|lid| Lid(lid as u16)).zip(by_lid);
+        lids.filter(|(_, switches)| !switches.is_empty())
+    }
+}
+
+/// Copies a block of every table to `copy`, and one without a path for each table that is missing.
+fn copy_block(tables: &Tables, block: usize, switches: usize, copy: &mut Vec<u8>) {
+    copy.clear();
+    for lft in tables.lfts.iter().take(switches) {
+        copy.extend_from_slice(lft.block(block));
+    }
+    copy.resize(switches * BLOCK_LIDS, NO_PATH);
+}
+
 /// From the tables in force to the planned tables.
 struct Way<'a> {
     directions: &'a Directions<'a>,
@@ -276,25 +393,23 @@ impl Way<'_> {
         lft.map_or(NO_PATH, |lft| lft.entry(lid))
     }
 
-    fn after(&self, switch: SwitchIdx, lid: Lid) -> u8 {
-        self.difference.after().lft(switch).entry(lid)
-    }
-
-    fn changes(&self, switch: SwitchIdx, lid: Lid) -> bool {
-        self.before(switch, lid) != self.after(switch, lid)
-    }
-
     /// The entries in force that send down to a switch which sends up again.
     fn turns(&self, blocks: &[(usize, Vec<SwitchIdx>)]) -> Vec<(SwitchIdx, Lid)> {
-        let of_block = |(block, switches): &(usize, Vec<SwitchIdx>)| {
+        let of_block = |entries: &mut BlockEntries<'_>,
+                        (block, switches): &(usize, Vec<SwitchIdx>)| {
+            entries.turn_to(*block, switches.len());
             let mut turns = Vec::new();
-            for Group { lid, senders, .. } in self.groups(*block, switches) {
-                let turning = senders.into_iter().filter(|&from| self.turns_up(from, lid));
+            for Group { lid, senders, .. } in self.groups(entries, switches) {
+                let turning = senders.into_iter();
+                let turning = turning.filter(|&from| self.turns_up(entries, from, lid));
                 turns.extend(turning.map(|sender| (sender, lid)));
             }
             turns
         };
-        let by_block: Vec<Vec<(SwitchIdx, Lid)>> = blocks.par_iter().map(of_block).collect();
+        let by_block: Vec<Vec<(SwitchIdx, Lid)>> = blocks
+            .par_iter()
+            .map_init(|| BlockEntries::new(self.difference), of_block)
+            .collect();
         by_block.into_iter().flatten().collect()
     }
 
@@ -325,11 +440,11 @@ impl Way<'_> {
     }
 
     /// Whether packets that `sender` sends down go up from there, under the tables in force.
-    fn turns_up(&self, sender: SwitchIdx, lid: Lid) -> bool {
-        match self.directions.get(sender, self.before(sender, lid)) {
-            Direction::Down(receiver) => {
-                self.directions.is_up(receiver, self.before(receiver, lid))
-            }
+    fn turns_up(&self, entries: &BlockEntries<'_>, sender: SwitchIdx, lid: Lid) -> bool {
+        match self.directions.get(sender, entries.before(sender, lid)) {
+            Direction::Down(receiver) => self
+                .directions
+                .is_up(receiver, entries.before(receiver, lid)),
             Direction::Up(_) | Direction::Nowhere | Direction::End => false,
         }
     }
@@ -419,7 +534,8 @@ impl Way<'_> {
         column: &mut Column<'_>,
     ) -> Result<Waiting, Conflict> {
         let mut waiting = Waiting::default();
-        for group in self.groups(block, switches) {
+        column.entries.turn_to(block, switches.len());
+        for group in self.groups(&column.entries, switches) {
             column.begin(group.lid, &group.senders)?;
             let found = match column.stages(&group.changed, true) {
                 Err(Conflict::Cycle | Conflict::Dark) => column.stages(&group.changed, false)?,
@@ -431,47 +547,46 @@ impl Way<'_> {
         Ok(waiting)
     }
 
-    /// The LIDs of a block that change, lowest first.
+    /// The LIDs that change in a block, lowest first; `switches` are those in which it changes.
     ///
     /// In a pair that closes an illegal turn one entry changes, as the new tables have no such
     /// turn. So the upper switch of a pair is one whose entry changes, or one above a switch whose
     /// changed entry goes up.
-    fn groups(&self, block: usize, switches: &[SwitchIdx]) -> Vec<Group> {
-        let of_switch = |&switch: &SwitchIdx| {
-            let entries = self.difference.entries_in(switch, block);
-            entries.map(move |entry| (switch, entry))
+    fn groups(&self, entries: &BlockEntries<'_>, switches: &[SwitchIdx]) -> Vec<Group> {
+        let group = |(lid, changed): (Lid, Vec<SwitchIdx>)| Group {
+            lid,
+            senders: self.senders(entries, lid, &changed),
+            changed,
         };
-        let mut entries: Vec<(SwitchIdx, Entry)> = switches.iter().flat_map(of_switch).collect();
-        entries.sort_by_key(|(_, entry)| entry.lid);
-        let group = |entries: &[(SwitchIdx, Entry)]| Group {
-            lid: entries[0].1.lid,
-            changed: entries.iter().map(|&(switch, _)| switch).collect(),
-            senders: self.senders(entries),
-        };
-        let by_lid = entries.chunk_by(|one, other| one.1.lid == other.1.lid);
-        by_lid.map(group).collect()
+        entries.changed(switches).map(group).collect()
     }
 
     /// The switches that may send down to a switch that goes up, one of the two entries being one
-    /// of `entries`, which are the changes of one LID.
-    fn senders(&self, entries: &[(SwitchIdx, Entry)]) -> Vec<SwitchIdx> {
-        let goes_up = |&&(switch, Entry { before, after, .. }): &&(SwitchIdx, Entry)| {
-            self.directions.is_up(switch, before) || self.directions.is_up(switch, after)
+    /// that changes; `changed` are the switches in which the entry of `lid` does.
+    fn senders(
+        &self,
+        entries: &BlockEntries<'_>,
+        lid: Lid,
+        changed: &[SwitchIdx],
+    ) -> Vec<SwitchIdx> {
+        let is_up = |switch, entry| self.directions.is_up(switch, entry);
+        let goes_up = |&switch: &SwitchIdx| {
+            is_up(switch, entries.before(switch, lid)) || is_up(switch, entries.after(switch, lid))
         };
-        let changed = entries.iter().map(|&(switch, _)| switch);
-        let up = entries.iter().filter(goes_up);
-        if up.clone().count() * NEIGHBOURS_ABOVE < self.switches() {
-            let above = up.flat_map(|&(switch, _)| self.directions.above(switch));
+        let changed = changed.iter().copied();
+        let up: Vec<SwitchIdx> = changed.clone().filter(goes_up).collect();
+        if up.len() * NEIGHBOURS_ABOVE < self.switches() {
+            let above = up.into_iter();
+            let above = above.flat_map(|switch| self.directions.above(switch));
             let mut senders: Vec<SwitchIdx> = changed.chain(above).collect();
             senders.sort_unstable();
             senders.dedup();
             return senders;
         }
-        let lid = entries[0].1.lid;
         let mut changes = vec![false; self.switches()];
         changed.for_each(|switch| changes[switch.index()] = true);
         let sends_to_change = |switch| {
-            let next = self.directions.next(switch, self.before(switch, lid));
+            let next = self.directions.next(switch, entries.before(switch, lid));
             next.is_some_and(|next| changes[next.index()])
         };
         let switches = self.directions.topology.indices();
@@ -523,6 +638,7 @@ impl<T: Copy> Memo<T> {
 /// The stages of the entries of one LID.
 struct Column<'a> {
     way: &'a Way<'a>,
+    entries: BlockEntries<'a>,
     lid: Lid,
     /// Pairs of receiver and sender, sorted: the sender's entry in force sends down to the
     /// receiver.
@@ -541,6 +657,7 @@ impl<'a> Column<'a> {
         let switches = way.switches();
         Column {
             way,
+            entries: BlockEntries::new(way.difference),
             lid: Lid::NONE,
             feeders: Vec::new(),
             arrives: Memo::new(switches),
@@ -550,21 +667,21 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Turns to another LID. Fails when the tables in force have an illegal turn.
+    /// Turns to another LID of the block. Fails when the tables in force have an illegal turn.
     fn begin(&mut self, lid: Lid, senders: &[SwitchIdx]) -> Result<(), Conflict> {
         self.lid = lid;
         self.arrives.clear();
         self.feeders.clear();
         let directions = self.way.directions;
         for &sender in senders {
-            let before = self.way.before(sender, lid);
+            let before = self.entries.before(sender, lid);
             let Direction::Down(receiver) = directions.get(sender, before) else {
                 continue;
             };
-            if directions.is_up(receiver, self.way.before(receiver, lid)) {
+            if directions.is_up(receiver, self.entries.before(receiver, lid)) {
                 return Err(Conflict::Order);
             }
-            if directions.is_up(receiver, self.way.after(receiver, lid)) {
+            if directions.is_up(receiver, self.entries.after(receiver, lid)) {
                 self.feeders.push((receiver, sender));
             }
         }
@@ -597,7 +714,7 @@ impl<'a> Column<'a> {
         match self.marks.get(switch) {
             Some(Mark::Stage(stage)) => return Ok(stage),
             Some(Mark::Open) => return Err(Conflict::Cycle),
-            None if !self.way.changes(switch, self.lid) => return Ok(0),
+            None if !self.entries.changes(switch, self.lid) => return Ok(0),
             None => self.marks.set(switch, Mark::Open),
         }
         let mut stage = self.after_pairs(switch)?;
@@ -610,7 +727,7 @@ impl<'a> Column<'a> {
             self.dark_last |= stage == 1;
             stage = 0;
         } else {
-            let after = self.way.after(switch, self.lid);
+            let after = self.entries.after(switch, self.lid);
             if self.way.idle.contains(switch, PortNum(after)) {
                 stage = stage.max(1);
             }
@@ -624,7 +741,7 @@ impl<'a> Column<'a> {
     fn after_pairs(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
         let directions = self.way.directions;
         let mut stage = 0;
-        match directions.get(switch, self.way.after(switch, self.lid)) {
+        match directions.get(switch, self.entries.after(switch, self.lid)) {
             Direction::Up(_) => {
                 let mut at = self.feeders.partition_point(|&(fed, _)| fed < switch);
                 while let Some(&(fed, sender)) = self.feeders.get(at)
@@ -635,7 +752,7 @@ impl<'a> Column<'a> {
                 }
             }
             Direction::Down(receiver)
-                if directions.is_up(receiver, self.way.before(receiver, self.lid)) =>
+                if directions.is_up(receiver, self.entries.before(receiver, self.lid)) =>
             {
                 stage = self.after_one(switch, receiver)?;
             }
@@ -652,9 +769,9 @@ impl<'a> Column<'a> {
         if self.keeps_delivering && self.arrives(switch) {
             let way = self.way;
             for group in way.directions.topology.groups(switch) {
-                let before = way.before(group.neighbour, self.lid);
+                let before = self.entries.before(group.neighbour, self.lid);
                 if way.directions.next(group.neighbour, before) == Some(switch)
-                    && way.changes(group.neighbour, self.lid)
+                    && self.entries.changes(group.neighbour, self.lid)
                 {
                     stage = stage.max(later(self.stage(group.neighbour)?)?);
                 }
@@ -691,7 +808,7 @@ impl<'a> Column<'a> {
                 // There are no packets that could be lost.
                 return Ok(0);
             }
-            let after = self.way.after(at, self.lid);
+            let after = self.entries.after(at, self.lid);
             ready = ready.max(Some(self.stage(at)?));
             next = directions.next(at, after);
         }
@@ -706,7 +823,7 @@ impl<'a> Column<'a> {
             if let Some(known) = self.arrives.get(at) {
                 break known;
             }
-            let entry = self.way.before(at, self.lid);
+            let entry = self.entries.before(at, self.lid);
             passed.push(at);
             if self.way.idle.contains(at, PortNum(entry)) || passed.len() > self.way.switches() {
                 break false;

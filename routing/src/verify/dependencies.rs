@@ -13,6 +13,9 @@ use crate::topology::{SwitchIdx, Topology};
 
 const WORD_BITS: usize = u64::BITS as usize;
 
+/// Every thread has the turns of all channels for itself, which take as long as a few blocks.
+const LEAST_SHARE: usize = 4;
+
 /// The channel dependency graph of a set of tables, or of several that are in force by turns.
 ///
 /// Every entry of every LID counts, as if packets to it started at each switch: they do, at its
@@ -30,10 +33,8 @@ impl<'a> Dependencies<'a> {
     pub fn of(topology: &'a Topology, tables: &Tables) -> Dependencies<'a> {
         let fabric = Fabric::new(topology);
         let blocks: Vec<(usize, u64)> = all_blocks([tables]).collect();
-        let workers = rayon::current_num_threads().max(1);
-        let share = blocks.len().div_ceil(workers).max(1);
         let parts: Vec<Turns> = blocks
-            .par_chunks(share)
+            .par_chunks(share(blocks.len()))
             .map(|blocks| {
                 let mut turns = Turns::new(&fabric);
                 let mut rows = Blocks::new(tables, fabric.switches);
@@ -55,11 +56,7 @@ impl<'a> Dependencies<'a> {
             Some(first) => first.bits,
             None => vec![0; fabric.channels() * words],
         };
-        for part in parts {
-            for (turn, other) in turns.iter_mut().zip(&part.bits) {
-                *turn |= other;
-            }
-        }
+        parts.for_each(|part| part.add_to(&mut turns));
         Dependencies {
             fabric,
             turns,
@@ -72,50 +69,34 @@ impl<'a> Dependencies<'a> {
     /// the tables differ little. With the dependencies of either table already added, the graph is
     /// then that of every mixture.
     pub fn add_mixture(&mut self, old: &Tables, new: &Tables) {
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        let [mut old_rows, mut new_rows] =
-            [old, new].map(|tables| Blocks::new(tables, self.fabric.switches));
-        for (index, mask) in all_blocks([old, new]) {
-            let differs = (0..self.fabric.switches).any(|switch| {
-                match (old.lfts.get(switch), new.lfts.get(switch)) {
-                    (Some(old), Some(new)) => !old.block_eq(new, index),
-                    (None, None) => false,
-                    _ => true,
+        let fabric = &self.fabric;
+        let differs = |&(index, _): &(usize, u64)| {
+            let mut lfts = (0..fabric.switches).map(|at| (old.lfts.get(at), new.lfts.get(at)));
+            lfts.any(|lfts| match lfts {
+                (Some(old), Some(new)) => !old.block_eq(new, index),
+                (None, None) => false,
+                _ => true,
+            })
+        };
+        let blocks: Vec<(usize, u64)> = all_blocks([old, new]).collect();
+        let blocks: Vec<(usize, u64)> = blocks.into_par_iter().filter(differs).collect();
+        let parts: Vec<Turns> = blocks
+            .par_chunks(share(blocks.len()))
+            .map(|blocks| {
+                let mut turns = Turns::new(fabric);
+                let (mut before, mut after) = (Vec::new(), Vec::new());
+                let [mut old_rows, mut new_rows] =
+                    [old, new].map(|tables| Blocks::new(tables, fabric.switches));
+                for &lids in blocks {
+                    old_rows.gather(lids, &mut before);
+                    new_rows.gather(lids, &mut after);
+                    turns.add_mixed_block(fabric, &before, &after);
                 }
-            });
-            if !differs {
-                continue;
-            }
-            old_rows.gather((index, mask), &mut before);
-            new_rows.gather((index, mask), &mut after);
-            self.add_mixed_block(&before, &after);
-        }
-    }
-
-    fn add_mixed_block(&mut self, before: &[u8], after: &[u8]) {
-        // Only entries that differ, and those that lead to them, can mix: most columns have none.
-        let mut differs = [false; BLOCK_LIDS];
-        let rows = before
-            .chunks_exact(BLOCK_LIDS)
-            .zip(after.chunks_exact(BLOCK_LIDS));
-        for (before, after) in rows.filter(|(before, after)| before != after) {
-            for (differs, (before, after)) in differs.iter_mut().zip(before.iter().zip(after)) {
-                *differs |= before != after;
-            }
-        }
-        for (offset, _) in differs.iter().enumerate().filter(|(_, differs)| **differs) {
-            for switch in 0..self.fabric.switches {
-                let at = switch * BLOCK_LIDS + offset;
-                for byte in [before[at], after[at]] {
-                    let channel = self.fabric.channel(switch, byte);
-                    let next_at = self.fabric.next(channel) * BLOCK_LIDS + offset;
-                    for turn in [before[next_at], after[next_at]] {
-                        let bit = self.fabric.port(turn);
-                        self.turns[channel * self.words + bit / WORD_BITS] |=
-                            1 << (bit % WORD_BITS);
-                    }
-                }
-            }
+                turns
+            })
+            .collect();
+        for part in parts {
+            part.add_to(&mut self.turns);
         }
     }
 
@@ -219,6 +200,12 @@ impl Turns {
         }
     }
 
+    fn add_to(&self, turns: &mut [u64]) {
+        for (turn, own) in turns.iter_mut().zip(&self.bits) {
+            *turn |= own;
+        }
+    }
+
     /// Adds that packets in a channel may leave the next switch by any of `ports`. Ports that no
     /// switch of the fabric has wait for nothing.
     pub(super) fn add_ports(&mut self, channel: usize, ports: &PortMask) {
@@ -242,6 +229,49 @@ impl Turns {
             }
         }
     }
+
+    /// Adds the dependencies of packets to the LIDs of a block that differ, while each switch
+    /// forwards by either table.
+    fn add_mixed_block(&mut self, fabric: &Fabric<'_>, before: &[u8], after: &[u8]) {
+        let offsets = differing(before, after);
+        let own_words = fabric.stride * self.words;
+        let all_turns = self.bits.chunks_exact_mut(own_words);
+        for (switch, turns) in all_turns.enumerate().take(fabric.switches) {
+            let next = fabric.next_of(switch);
+            for &offset in &offsets {
+                let at = switch * BLOCK_LIDS + offset;
+                for byte in [before[at], after[at]] {
+                    let port = fabric.port(byte);
+                    let next_at = usize::from(next[port]) * BLOCK_LIDS + offset;
+                    for turn in [before[next_at], after[next_at]] {
+                        let bit = fabric.port(turn);
+                        turns[port * self.words + bit / WORD_BITS] |= 1 << (bit % WORD_BITS);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The LIDs of a block, by their places in it, whose entries differ in any switch: only these mix.
+fn differing(before: &[u8], after: &[u8]) -> Vec<usize> {
+    let mut differs = [false; BLOCK_LIDS];
+    let (before, after) = (
+        before.chunks_exact(BLOCK_LIDS),
+        after.chunks_exact(BLOCK_LIDS),
+    );
+    for (before, after) in before.zip(after).filter(|(before, after)| before != after) {
+        for (differs, (before, after)) in differs.iter_mut().zip(before.iter().zip(after)) {
+            *differs |= before != after;
+        }
+    }
+    (0..BLOCK_LIDS).filter(|&offset| differs[offset]).collect()
+}
+
+/// The number of blocks that each thread takes of `blocks`.
+fn share(blocks: usize) -> usize {
+    let workers = rayon::current_num_threads().max(1);
+    blocks.div_ceil(workers).max(LEAST_SHARE)
 }
 
 /// The blocks up to the last entry of any table, with all of their LIDs but 0, which no packet has.
@@ -267,4 +297,118 @@ pub(super) fn lid_blocks(topology: &Topology) -> Vec<(usize, u64)> {
         .enumerate()
         .filter(|(_, mask)| *mask != 0)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+    use super::*;
+    use crate::generate::rng::Rng;
+    use crate::tables::NO_PATH;
+    use crate::topology::TopologyBuilder;
+
+    const PORTS: u8 = 8;
+
+    /// Switches in a ring, with further cables between random ones.
+    fn random_topology(random: &mut Rng, switches: usize) -> Topology {
+        let mut builder = TopologyBuilder::new();
+        let keys: Vec<_> = (1..=switches as u16)
+            .map(|number| {
+                let guid = Guid(0x1000 + u64::from(number));
+                builder
+                    .add_switch(guid, PORTS, Lid(number), Lmc::ZERO, 49_152)
+                    .unwrap()
+            })
+            .collect();
+        let mut used = vec![0; switches];
+        let ring = (0..switches).map(|at| (at, (at + 1) % switches));
+        let chords: Vec<_> = (0..2 * switches)
+            .map(|_| (random.below(switches), random.below(switches)))
+            .collect();
+        for (a, b) in ring.chain(chords) {
+            if a == b || used[a] >= PORTS || used[b] >= PORTS {
+                continue;
+            }
+            let ports = [a, b].map(|end| {
+                used[end] += 1;
+                PortNum(used[end])
+            });
+            builder
+                .add_link(keys[a], ports[0], keys[b], ports[1], 100)
+                .unwrap();
+        }
+        builder.build().unwrap()
+    }
+
+    /// Any entries, also to ports that no switch has.
+    fn random_tables(random: &mut Rng, switches: usize, lids: u16) -> Tables {
+        let mut lft = || {
+            let mut lft = Lft::default();
+            for lid in (0..lids).map(Lid) {
+                let byte = match random.below(12) {
+                    11 => NO_PATH,
+                    port => port as u8,
+                };
+                lft.set_entry(lid, byte);
+            }
+            lft
+        };
+        Tables {
+            lfts: (0..switches).map(|_| lft()).collect(),
+        }
+    }
+
+    /// The turns of every LID with an entry that differs, entry by entry.
+    fn plain_mixture(fabric: &Fabric<'_>, old: &Tables, new: &Tables) -> Vec<u64> {
+        let words = words(fabric);
+        let mut turns = vec![0; fabric.channels() * words];
+        for lid in (1..=u16::MAX).map(Lid) {
+            let both = |at: usize| {
+                [old, new].map(|tables| {
+                    let lft = tables.lfts.get(at).filter(|_| at != fabric.nowhere());
+                    lft.map_or(NO_PATH, |lft| lft.entry(lid))
+                })
+            };
+            let differs = |at| both(at)[0] != both(at)[1];
+            if !(0..fabric.switches).any(differs) {
+                continue;
+            }
+            for switch in 0..fabric.switches {
+                for byte in both(switch) {
+                    let channel = fabric.channel(switch, byte);
+                    for turn in both(fabric.next(channel)) {
+                        let bit = fabric.port(turn);
+                        turns[channel * words + bit / WORD_BITS] |= 1 << (bit % WORD_BITS);
+                    }
+                }
+            }
+        }
+        turns
+    }
+
+    #[test]
+    fn a_mixture_has_the_turns_of_every_lid_that_differs() {
+        for seed in 0..40 {
+            let mut random = Rng::new(seed);
+            let switches = 3 + random.below(12);
+            let topology = random_topology(&mut random, switches);
+            let lids = 1 + random.below(3000) as u16;
+            let old = random_tables(&mut random, switches, lids);
+            let mut new = old.clone();
+            if random.below(2) == 0 {
+                let fewer = switches - random.below(2);
+                new = random_tables(&mut random, fewer, lids / 2 + 1);
+            }
+            for _ in 0..random.below(40) {
+                let switch = random.below(new.lfts.len());
+                let lid = Lid(random.below(usize::from(lids) + 200) as u16);
+                new.lfts[switch].set_entry(lid, random.below(12) as u8);
+            }
+            let mut mixture = Dependencies::from_parts(Fabric::new(&topology), Vec::new());
+            mixture.add_mixture(&old, &new);
+            let plain = plain_mixture(&mixture.fabric, &old, &new);
+            assert_eq!(mixture.turns, plain, "seed {seed}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use rsm_hardware::push::PushProgress;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 use rsm_model::whole::Whole;
@@ -91,6 +92,15 @@ impl Meter {
                 Part::Push => running.push += spent,
             }
         }
+    }
+
+    /// Whether the rest of the push under way takes longer than another discovery and plan would:
+    /// it has taken as long as those before it, and less than half is done.
+    pub(super) fn rest_outlasts_plan(&self, progress: PushProgress, now: Time) -> bool {
+        let is_long = self.running.as_ref().is_none_or(|running| {
+            now.since(running.stage_began) >= running.discover + running.plan
+        });
+        is_long && progress.done * 2 < progress.expected
     }
 
     pub(super) fn finish(

@@ -6,8 +6,8 @@
 //!
 //! Every event (start-up, a trap, an operator's request, an answer that never came) becomes
 //! [`work::Work`]; when the core is idle, it takes the waiting work through the stages. Work that
-//! arrives meanwhile joins a sweep under way, waits for a plan, and cuts a push short: the rest of
-//! the push is part of the next difference.
+//! arrives meanwhile joins a sweep under way, waits for a plan, and cuts a push short whose rest takes
+//! longer than another discovery and plan: that rest is part of the next difference.
 //!
 //! A run is a function of the events and their times.
 

@@ -303,6 +303,10 @@ impl Core {
         };
         let explained = self.losses.explain(self.client.stats().loss_permille, now);
         let enough = enough.saturating_add(explained);
+        if enough > 1 && self.client.repeated() == 0 {
+            // As long as all nodes answer, no request is looked at: this is asked at each answer.
+            return false;
+        }
         let pending = self.client.pending_requests();
         let silent: BTreeSet<Guid> = pending
             .filter(|&(_, attempts)| attempts >= enough)

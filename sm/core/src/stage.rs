@@ -106,7 +106,11 @@ impl Core {
             }
             Stage::HandingOver(_) => self.end_hand_over(now),
             Stage::Pushing(push) => {
-                if !self.last_push_interrupted && !push.was_stopped() && self.work.is_urgent() {
+                if !self.last_push_interrupted
+                    && !push.was_stopped()
+                    && self.work.is_urgent()
+                    && self.meter.rest_outlasts_plan(push.progress(), now)
+                {
                     self.last_push_interrupted = true;
                     push.stop();
                     let taken_back = self

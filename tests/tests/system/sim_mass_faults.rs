@@ -268,6 +268,40 @@ fn random_switches_that_die_piece_by_piece_are_routed_around() {
     }
 }
 
+/// In a large fabric a plan takes seconds, and reports of its causes go on arriving meanwhile.
+#[test]
+fn reports_while_planning_do_not_stop_the_push_of_the_plan() {
+    let settings = Settings {
+        planning_time: Duration::from_millis(200),
+        ..Settings::default()
+    };
+    let mut world = World::generated(THREE_LEVELS, settings);
+    world.settle(LIMIT);
+    let cores = named(&world, &["core-01", "core-02", "core-03"]);
+    let others = trunks(&world).into_iter();
+    let cable = others.filter(|&(guid, port)| {
+        let peer = world.sim.peer(guid, port).unwrap().unwrap().0;
+        !cores.contains(&guid) && !cores.contains(&peer)
+    });
+    let (guid, port) = cable.last().unwrap();
+    let passes = world.manager().convergences().len();
+    for &core in &cores {
+        world.sim.power_off(core).unwrap();
+    }
+    world.schedule(Duration::from_millis(150), move |world| {
+        world.sim.unlink(guid, port).unwrap();
+    });
+    world.settle(LIMIT);
+    let passes = &world.manager().convergences()[passes..];
+    assert!(passes[0].plan >= Duration::from_millis(200), "{passes:?}");
+    assert!(passes[0].complete && passes[0].lft_blocks > 0, "{passes:?}");
+    assert!(
+        passes.len() > 1,
+        "the cut has a plan of its own: {passes:?}"
+    );
+    assert_eq!(walker(&world).look(&world.sim).lost, 0);
+}
+
 /// A twentieth of all SMPs is lost, and none of the switches that are there is taken for dead.
 #[test]
 fn half_of_the_top_tier_is_routed_around_at_5_percent_loss() {

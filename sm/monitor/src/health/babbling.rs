@@ -19,26 +19,29 @@ const QUIET: Duration = Duration::from_secs(300);
 /// Most ports whose traps are counted.
 const PORTS: usize = 4096;
 
+/// The traps of a port within the window.
 #[derive(Clone, Copy, Debug)]
 struct Traps {
     begun: Time,
     count: u32,
-    /// The traps of the last storm, and its end so far.
-    storm: Option<(u32, Time)>,
 }
 
 /// The traps of ports, and which of them babble.
 #[derive(Clone, Default, Debug)]
 pub struct Babbling {
     ports: BTreeMap<PortKey, Traps>,
+    /// The traps of the last storm of a port, and its end so far.
+    storms: BTreeMap<PortKey, (u32, Time)>,
 }
 
 impl Babbling {
     /// A port has sent a trap. Returns whether it begins to babble.
     pub fn heard(&mut self, port: PortKey, now: Time) -> bool {
         if self.ports.len() >= PORTS && !self.ports.contains_key(&port) {
-            self.ports
-                .retain(|_, traps| now.since(traps.begun) <= WINDOW || traps.storm.is_some());
+            let storms = &self.storms;
+            self.ports.retain(|port, traps| {
+                now.since(traps.begun) <= WINDOW || storms.contains_key(port)
+            });
             if self.ports.len() >= PORTS {
                 return false;
             }
@@ -46,7 +49,6 @@ impl Babbling {
         let traps = self.ports.entry(port).or_insert(Traps {
             begun: now,
             count: 0,
-            storm: None,
         });
         if now.since(traps.begun) > WINDOW {
             (traps.begun, traps.count) = (now, 0);
@@ -55,32 +57,29 @@ impl Babbling {
         if traps.count < STORM {
             return false;
         }
-        let is_new = traps.storm.is_none();
-        traps.storm = Some((traps.count, now));
-        is_new
+        self.storms.insert(port, (traps.count, now)).is_none()
     }
 
     /// Forgets storms that are over. Returns whether there was one.
     pub fn release(&mut self, now: Time) -> bool {
-        let is_over = |traps: &Traps| {
-            let end = traps.storm.map(|(_, end)| end + QUIET);
-            end.is_some_and(|end| end <= now)
-        };
-        let before = self.ports.len();
-        self.ports.retain(|_, traps| !is_over(traps));
-        self.ports.len() < before
+        let is_over = |&(_, &(_, end)): &(&PortKey, &(u32, Time))| end + QUIET <= now;
+        let over = self.storms.iter().filter(is_over);
+        let over: Vec<PortKey> = over.map(|(&port, _)| port).collect();
+        for port in &over {
+            self.storms.remove(port);
+            self.ports.remove(port);
+        }
+        !over.is_empty()
     }
 
     /// When [`Babbling::release`] forgets the next storm.
     pub fn next_release(&self) -> Option<Time> {
-        let storms = self.ports.values().filter_map(|traps| traps.storm);
-        storms.map(|(_, end)| end + QUIET).min()
+        self.storms.values().map(|&(_, end)| end + QUIET).min()
     }
 
     /// The ports that babble, with the traps of a minute.
     pub fn ports(&self) -> impl Iterator<Item = (PortKey, u32)> {
-        let ports = self.ports.iter();
-        ports.filter_map(|(&port, traps)| Some((port, traps.storm?.0)))
+        self.storms.iter().map(|(&port, &(count, _))| (port, count))
     }
 }
 
