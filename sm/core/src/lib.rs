@@ -10,6 +10,12 @@
 //! longer than another discovery and plan: that rest is part of the next difference.
 //!
 //! A run is a function of the events and their times.
+//!
+//! In: an [`Event`] and its time. Out: an [`Effect`] for each datagram to send, plan to compute,
+//! snapshot to publish and state to store; the daemon carries them out. The core sends no Set while
+//! it is not sure to be master, and none that the difference did not ask for.
+//!
+//! Nothing here does I/O, waits, starts a thread, or decides a route.
 
 mod activity;
 mod adaptive;

@@ -4,6 +4,12 @@
 //! the snapshot last given to [`Sa::replace`]. It never waits for a sweep or for planning, and
 //! neither waits for it. A table is produced while it is sent, record by record, however long it
 //! is.
+//!
+//! In: requests of hosts, snapshots, notices of the core. Out: answers, reports to subscribers,
+//! members of multicast groups and alias GUIDs for the core, registrations for the store, counters.
+//! Tables of records from hosts have bounds, and a host is told when one is reached.
+//!
+//! Nothing here knows the core, sends a Set, or reads a clock.
 
 mod answer;
 mod changed;

@@ -15,6 +15,10 @@
 //! A commit that is too large for one batch of the database goes into the export first, under a
 //! marker with its generation. Where the marker is found at a start, the export has either all of
 //! the commit, and a new database is made from it, or nothing of it, and neither has the database.
+//!
+//! In: LID claims and batches of rows, as bytes under the names of tables. Out: what the last
+//! commit held, with a report of its state, or an error; of a store that managers share also the
+//! epoch. Claims are the only rows whose meaning the store knows.
 
 mod checksum;
 mod codec;
