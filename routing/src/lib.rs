@@ -13,6 +13,10 @@
 //! - [`mcast`] finds the trees of multicast groups beside them;
 //! - [`verify`] proves tables of any engine;
 //! - [`quality`] measures how well they spread traffic, and [`picture`] shows it.
+//!
+//! Each module stands on those before it: [`topology`], [`tables`], [`verify`], [`quality`],
+//! [`engine`], then [`mcast`] and [`adaptive`]. So proofs know neither engines nor the planner of
+//! trees.
 
 pub mod adaptive;
 mod digest;

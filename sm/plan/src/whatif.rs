@@ -2,6 +2,9 @@
 //!
 //! No packet is sent. The answer comes from the same planning, with the same proof, as after a real
 //! loss.
+//!
+//! The writes that it counts are those of the loop: a test takes a cable out of a simulated fabric,
+//! and compares (`tests/tests/system/sim_engine.rs`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,8 @@
 //! The Sets of one port's P_KeyTable.
+//!
+//! Tables that the sweep has read are compared block by block. Switch ports that begin to enforce
+//! partitions get their tables unread. Keys keep their index, and a link goes Active once both its
+//! ends hold theirs.
 
 use std::sync::Arc;
 
