@@ -50,7 +50,7 @@ impl Symptom {
 
     /// The limit in an hour without a configuration. A link at the bit error ratio that IBA permits
     /// (10^-12, IBA 5.10) has 120 symbol errors in an hour; the others take a few within minutes.
-    pub const fn usual_limit(self) -> u32 {
+    pub(crate) const fn usual_limit(self) -> u32 {
         match self {
             Symptom::SymbolErrors => 120,
             Symptom::ReceiveErrors => 60,

@@ -29,7 +29,7 @@ use sha2::Sha256;
 pub const SECRET_BYTES: usize = 32;
 
 /// The most secrets: the one in use and those before it.
-pub const SECRETS_MAX: usize = 4;
+pub(crate) const SECRETS_MAX: usize = 4;
 
 /// The input's first part, so that another use of the secret derives other keys.
 const LABEL: &[u8] = b"rsm M_Key 1";

@@ -16,39 +16,39 @@ pub struct CongestionKeys {
     /// Whether agents get it.
     pub set_cc_key: bool,
     /// Whether agents hide it.
-    pub cc_key_protect: bool,
+    pub(crate) cc_key_protect: bool,
     /// Seconds after which an agent gives up its protection.
-    pub cc_key_lease_period_s: u16,
+    pub(crate) cc_key_lease_period_s: u16,
     /// The most requests in flight.
     pub window: u32,
     /// The fields of SwitchCongestionSetting that count.
-    pub switch_control_map: u32,
+    pub(crate) switch_control_map: u32,
     /// Victim_Mask.
-    pub switch_victim_mask: PortMaskValue,
+    pub(crate) switch_victim_mask: PortMaskValue,
     /// Credit_Mask.
-    pub switch_credit_mask: PortMaskValue,
+    pub(crate) switch_credit_mask: PortMaskValue,
     /// Threshold.
-    pub switch_threshold: u8,
+    pub(crate) switch_threshold: u8,
     /// Packet_Size.
-    pub switch_packet_size: u8,
+    pub(crate) switch_packet_size: u8,
     /// CS_Threshold.
-    pub switch_credit_starvation_threshold: u8,
+    pub(crate) switch_credit_starvation_threshold: u8,
     /// CS_ReturnDelay.
-    pub switch_credit_starvation_return_delay: CctEntry,
+    pub(crate) switch_credit_starvation_return_delay: CctEntry,
     /// Marking_Rate.
-    pub switch_marking_rate: u16,
+    pub(crate) switch_marking_rate: u16,
     /// Port_Control of CACongestionSetting.
-    pub ca_port_control: u16,
+    pub(crate) ca_port_control: u16,
     /// The service levels of CACongestionSetting that count.
-    pub ca_control_map: u16,
+    pub(crate) ca_control_map: u16,
     /// CCTI_Timer.
-    pub ca_ccti_timer: PerLevel<65535>,
+    pub(crate) ca_ccti_timer: PerLevel<65535>,
     /// CCTI_Increase.
-    pub ca_ccti_increase: PerLevel<255>,
+    pub(crate) ca_ccti_increase: PerLevel<255>,
     /// Trigger_Threshold.
-    pub ca_trigger_threshold: PerLevel<255>,
+    pub(crate) ca_trigger_threshold: PerLevel<255>,
     /// CCTI_Min.
-    pub ca_ccti_min: PerLevel<255>,
+    pub(crate) ca_ccti_min: PerLevel<255>,
     /// The CongestionControlTable.
     pub table: CctEntries,
 }

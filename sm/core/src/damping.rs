@@ -15,7 +15,7 @@ use rsm_plan::policy::DampingPolicy;
 
 /// The recent changes of links, each named by its end with the lower (GUID, port).
 #[derive(Clone, Debug)]
-pub struct Damping {
+pub(crate) struct Damping {
     policy: DampingPolicy,
     links: BTreeMap<PortKey, Changes>,
     /// The suppressed ones, each with the time of its last change.
@@ -34,7 +34,7 @@ struct Changes {
 
 /// A link that changes its state too often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FlappingLink {
+pub(crate) struct FlappingLink {
     /// Its end with the lower (GUID, port).
     pub link: PortKey,
     /// The changes since it was last quiet.
@@ -45,7 +45,7 @@ pub struct FlappingLink {
 
 /// The links that [`Damping::release`] forgot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Released {
+pub(crate) enum Released {
     /// No link.
     None,
     /// Links of hosts alone, which routes never kept off.
@@ -56,7 +56,7 @@ pub enum Released {
 
 impl Damping {
     /// No link has flapped yet.
-    pub fn new(policy: DampingPolicy) -> Damping {
+    pub(crate) fn new(policy: DampingPolicy) -> Damping {
         Damping {
             policy,
             links: BTreeMap::new(),
@@ -65,12 +65,12 @@ impl Damping {
     }
 
     /// Uses another policy from now on.
-    pub fn configure(&mut self, policy: DampingPolicy) {
+    pub(crate) fn configure(&mut self, policy: DampingPolicy) {
         self.policy = policy;
     }
 
     /// The link changed its state at `now`. If it `is_of_host`, routes keep to it.
-    pub fn flapped(&mut self, link: PortKey, is_of_host: bool, now: Time) {
+    pub(crate) fn flapped(&mut self, link: PortKey, is_of_host: bool, now: Time) {
         let DampingPolicy {
             threshold, window, ..
         } = self.policy;
@@ -94,7 +94,7 @@ impl Damping {
     }
 
     /// Forgets suppressed links that are quiet by `now`.
-    pub fn release(&mut self, now: Time) -> Released {
+    pub(crate) fn release(&mut self, now: Time) -> Released {
         let mut released = Released::None;
         while let Some(&(last, link)) = self.suppressed.first()
             && now.since(last) >= self.policy.hold
@@ -120,24 +120,24 @@ impl Damping {
     }
 
     /// When [`Damping::release`] forgets the next suppressed link.
-    pub fn next_release(&self) -> Option<Time> {
+    pub(crate) fn next_release(&self) -> Option<Time> {
         let &(last, _) = self.suppressed.first()?;
         Some(last + self.policy.hold)
     }
 
     /// The links between switches that routes should keep off now.
-    pub fn suppressed(&self) -> BTreeSet<PortKey> {
+    pub(crate) fn suppressed(&self) -> BTreeSet<PortKey> {
         self.quietest_first().collect()
     }
 
     /// The suppressed links between switches; the one whose last change is longest ago first.
-    pub fn quietest_first(&self) -> impl Iterator<Item = PortKey> + '_ {
+    pub(crate) fn quietest_first(&self) -> impl Iterator<Item = PortKey> + '_ {
         let links = self.suppressed.iter().map(|&(_, link)| link);
         links.filter(|link| !self.links[link].is_of_host)
     }
 
     /// The links that flap now, by name.
-    pub fn flapping(&self) -> impl Iterator<Item = FlappingLink> + '_ {
+    pub(crate) fn flapping(&self) -> impl Iterator<Item = FlappingLink> + '_ {
         let suppressed: BTreeSet<PortKey> = self.suppressed.iter().map(|&(_, link)| link).collect();
         suppressed.into_iter().map(|link| {
             let changes = &self.links[&link];

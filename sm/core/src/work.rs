@@ -93,19 +93,19 @@ pub enum Next {
 
 impl Work {
     /// Sweep everything.
-    pub fn sweep_everything(&mut self, audit: bool, cause: impl Into<String>) {
+    pub(crate) fn sweep_everything(&mut self, audit: bool, cause: impl Into<String>) {
         self.everything = Some(self.everything.unwrap_or(false) | audit);
         self.because(cause);
     }
 
     /// Ask for what the first push after the master needs, whose subnet was read before.
-    pub fn succeed(&mut self, cause: impl Into<String>) {
+    pub(crate) fn succeed(&mut self, cause: impl Into<String>) {
         self.succession = true;
         self.because(cause);
     }
 
     /// Ask for the same ahead of a takeover.
-    pub fn scout(&mut self) {
+    pub(crate) fn scout(&mut self) {
         self.scouting = true;
     }
 
@@ -115,17 +115,17 @@ impl Work {
     }
 
     /// Ask every switch whether anything changed.
-    pub fn sweep_lightly(&mut self) {
+    pub(crate) fn sweep_lightly(&mut self) {
         self.lightly = true;
     }
 
     /// Ask whether the master is still there.
-    pub fn poll_master(&mut self) {
+    pub(crate) fn poll_master(&mut self) {
         self.master = true;
     }
 
     /// A switch reported a change.
-    pub fn look_at(&mut self, switch: Guid, cause: impl Into<String>) {
+    pub(crate) fn look_at(&mut self, switch: Guid, cause: impl Into<String>) {
         self.later.remove(&switch);
         self.is_offered = false;
         if self.switches.insert(switch) {
@@ -134,12 +134,12 @@ impl Work {
     }
 
     /// Sweep a switch, but not before `when`.
-    pub fn look_at_later(&mut self, switch: Guid, when: Time) {
+    pub(crate) fn look_at_later(&mut self, switch: Guid, when: Time) {
         self.later.entry(switch).or_insert(when);
     }
 
     /// A port reported a change.
-    pub fn look_at_port(&mut self, port: PortKey) {
+    pub(crate) fn look_at_port(&mut self, port: PortKey) {
         if self.ports.insert(port) {
             self.because(format!("{port} changed"));
         }
@@ -154,7 +154,7 @@ impl Work {
     }
 
     /// Plan anew.
-    pub fn plan_again(&mut self, cause: impl Into<String>) {
+    pub(crate) fn plan_again(&mut self, cause: impl Into<String>) {
         self.plan = true;
         self.because(cause);
     }
@@ -219,7 +219,7 @@ impl Work {
     }
 
     /// Whether waiting work does not start before a pause is over.
-    pub fn is_postponed(&self) -> bool {
+    pub(crate) fn is_postponed(&self) -> bool {
         self.not_before.is_some()
     }
 
@@ -257,7 +257,7 @@ impl Work {
     }
 
     /// When [`Work::wake`] has something to do next.
-    pub fn next_wake(&self) -> Option<Time> {
+    pub(crate) fn next_wake(&self) -> Option<Time> {
         self.later
             .values()
             .copied()
@@ -287,7 +287,7 @@ impl Work {
 
     /// Whether work waits that should not wait for the end of a push. A port that reports another
     /// LID or capability can wait; most of these reports are echoes of the push itself.
-    pub fn is_urgent(&self) -> bool {
+    pub(crate) fn is_urgent(&self) -> bool {
         self.plan
             || self.repair
             || self.succession
@@ -296,7 +296,7 @@ impl Work {
     }
 
     /// Whether to plan anew, even if a sweep that goes first finds no change.
-    pub fn wants_plan(&self) -> bool {
+    pub(crate) fn wants_plan(&self) -> bool {
         self.plan
     }
 
@@ -365,7 +365,7 @@ impl Work {
 
     /// Offers the switches that reported a change to the sweep under way; those that it does not
     /// take wait for its end. Returns whether it took any.
-    pub fn offer_switches(&mut self, mut takes: impl FnMut(Guid) -> bool) -> bool {
+    pub(crate) fn offer_switches(&mut self, mut takes: impl FnMut(Guid) -> bool) -> bool {
         if std::mem::replace(&mut self.is_offered, true) {
             return false;
         }
@@ -375,12 +375,12 @@ impl Work {
     }
 
     /// Takes the ports that reported a change, to join the sweep under way.
-    pub fn take_ports(&mut self) -> BTreeSet<PortKey> {
+    pub(crate) fn take_ports(&mut self) -> BTreeSet<PortKey> {
         std::mem::take(&mut self.ports)
     }
 
     /// The causes of the waiting work, as one phrase.
-    pub fn next_cause(&self) -> String {
+    pub(crate) fn next_cause(&self) -> String {
         let mut text = self.causes.join("; ");
         if self.more_causes > 0 {
             text.push_str(&format!("; and {} more", self.more_causes));
@@ -394,7 +394,7 @@ impl Work {
     }
 
     /// The causes since the last call, as one phrase.
-    pub fn take_cause(&mut self) -> String {
+    pub(crate) fn take_cause(&mut self) -> String {
         let text = self.next_cause();
         self.causes.clear();
         self.more_causes = 0;
@@ -402,7 +402,7 @@ impl Work {
     }
 
     /// The tickets of the work that is being done.
-    pub fn take_tickets(&mut self) -> Vec<Ticket> {
+    pub(crate) fn take_tickets(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.tickets)
     }
 

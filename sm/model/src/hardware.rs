@@ -90,7 +90,7 @@ impl Hardware {
     }
 
     /// The operator's name of a node, if there is one.
-    pub fn given_name(&self, guid: Guid) -> Option<&str> {
+    pub(crate) fn given_name(&self, guid: Guid) -> Option<&str> {
         self.names.get(guid)
     }
 

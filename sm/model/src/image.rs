@@ -96,7 +96,7 @@ impl<T: BlockTable> Image<T> {
     }
 
     /// Records that the blocks read or written may hold anything.
-    pub fn mark_all_dirty(&mut self) {
+    pub(crate) fn mark_all_dirty(&mut self) {
         let states = self.states.values_mut();
         states.for_each(|state| *state = BlockState::Dirty);
     }

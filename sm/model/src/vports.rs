@@ -165,7 +165,7 @@ impl PortVPorts {
     }
 
     /// Whether it differs from `before` only in values that a subnet manager sets.
-    pub fn differs_only_in_settings(&self, before: &PortVPorts) -> bool {
+    pub(crate) fn differs_only_in_settings(&self, before: &PortVPorts) -> bool {
         self.vports.len() == before.vports.len()
             && self
                 .vports

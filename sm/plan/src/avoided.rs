@@ -62,7 +62,7 @@ pub struct Avoided {
     /// Parts that routes use all the same: ports would be cut off otherwise.
     pub in_use: BTreeSet<Part>,
     /// Why routes use all of these parts; `None` if they go around them.
-    pub suspended: Option<String>,
+    pub(crate) suspended: Option<String>,
 }
 
 impl Avoided {

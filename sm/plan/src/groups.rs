@@ -28,7 +28,7 @@ pub struct GroupMembers {
 impl GroupSet {
     /// A bit for each service level that packets to a multicast LID may have: all, where no group
     /// is known, as of members that only the switches' tables show.
-    pub fn levels_of(&self, mlid: Lid) -> u16 {
+    pub(crate) fn levels_of(&self, mlid: Lid) -> u16 {
         self.levels.get(&mlid).copied().unwrap_or(u16::MAX)
     }
 

@@ -37,7 +37,7 @@ pub enum JobKind {
 impl JobKind {
     /// Whether the engine computes routes; if not, those of the plan in force stay, or change by
     /// single entries.
-    pub fn routes_anew(&self) -> bool {
+    pub(crate) fn routes_anew(&self) -> bool {
         matches!(self, JobKind::Full)
     }
 }

@@ -164,7 +164,12 @@ pub fn assign(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
 }
 
 /// As [`assign`], while another manager may give LIDs, too; on a fresh fabric that does not count.
-pub fn assign_apart(fabric: &Fabric, claims: &Claims, policy: &Policy, apart: &Apart) -> LidPlan {
+pub(crate) fn assign_apart(
+    fabric: &Fabric,
+    claims: &Claims,
+    policy: &Policy,
+    apart: &Apart,
+) -> LidPlan {
     let mut plan = assign_ports(fabric, claims, policy, apart);
     vports::assign(fabric, claims, apart.block, &mut plan);
     plan
@@ -181,7 +186,7 @@ fn assign_ports(fabric: &Fabric, claims: &Claims, policy: &Policy, apart: &Apart
 
 /// Assigns LIDs as on a fresh fabric: the LIDs that ports hold do not count. Connections of hosts
 /// end where a LID moves.
-pub fn assign_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
+pub(crate) fn assign_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     let mut plan = assign_ports_anew(fabric, policy);
     vports::assign(fabric, &Claims::default(), None, &mut plan);
     plan

@@ -85,7 +85,7 @@ impl Policy {
 
     /// Whether [`Policy::engine`] is not the configured one: it is tried, and has no others after
     /// it.
-    pub fn is_on_trial(&self) -> bool {
+    pub(crate) fn is_on_trial(&self) -> bool {
         self.engines.first() != Some(&self.engine)
     }
 

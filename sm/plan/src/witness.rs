@@ -32,7 +32,7 @@ pub fn unicast(witness: &Witness) -> String {
 }
 
 /// The faults that a proof of multicast trees found. A credit loop has no witness of its own.
-pub fn multicast_faults(report: &MulticastReport) -> String {
+pub(crate) fn multicast_faults(report: &MulticastReport) -> String {
     let mut faults: Vec<String> = report.witnesses.iter().map(multicast).collect();
     if !report.credit_loop_free {
         let loop_of_both = "trees and unicast routes close a credit loop together: use an engine with one order \

@@ -299,7 +299,7 @@ impl Directory {
     }
 
     /// The P_Key table of an external port of a switch; `None` where none is planned.
-    pub fn switch_p_keys(&self, at: PortRef) -> Option<&[PKey]> {
+    pub(crate) fn switch_p_keys(&self, at: PortRef) -> Option<&[PKey]> {
         let table = self.plan.partitions.table(self.fabric.key(at));
         table.map(|table| &table[..])
     }
@@ -311,12 +311,12 @@ impl Directory {
     }
 
     /// The partitions in which `a` and `b` can talk, as the table of `a` has them.
-    pub fn common_p_keys(&self, a: EndIx, b: EndIx) -> impl Iterator<Item = PKey> + '_ {
+    pub(crate) fn common_p_keys(&self, a: EndIx, b: EndIx) -> impl Iterator<Item = PKey> + '_ {
         self.memberships.common(a, b)
     }
 
     /// Whether `a` may know of `b`: they share a partition.
-    pub fn may_see(&self, a: EndIx, b: EndIx) -> bool {
+    pub(crate) fn may_see(&self, a: EndIx, b: EndIx) -> bool {
         self.memberships.may_see(a, b)
     }
 }

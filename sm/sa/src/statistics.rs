@@ -161,12 +161,12 @@ impl Statistics {
     }
 
     /// Counts a request with a wrong SM_Key.
-    pub fn wrong_key(&self) {
+    pub(crate) fn wrong_key(&self) {
         add(&self.wrong_keys);
     }
 
     /// Counts a trap of an unknown port.
-    pub fn unknown_issuer(&self) {
+    pub(crate) fn unknown_issuer(&self) {
         add(&self.unknown_issuers);
     }
 

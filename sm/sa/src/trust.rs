@@ -33,7 +33,7 @@ impl Trust {
 
     /// Hides the M_Key of `info` from an untrusted requester, before the record is matched, so that
     /// no query can find the key out.
-    pub fn conceal(self, info: &mut PortInfo) {
+    pub(crate) fn conceal(self, info: &mut PortInfo) {
         if !self.is_trusted() {
             info.set_m_key(0);
         }

@@ -232,7 +232,7 @@ mod tests {
             ("DEBUG", "warn,rsm=debug"),
             ("error", "error,rsm=error"),
             ("off", "off,rsm=off"),
-            ("rsm::daemon=debug,info", "rsm::core=debug,info"),
+            ("rsm::daemon=debug,info", "rsm::daemon=debug,info"),
             ("h2=trace", "h2=trace"),
         ] {
             assert_eq!(directives(wanted), expected);

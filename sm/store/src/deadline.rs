@@ -24,7 +24,7 @@ impl Deadline {
     }
 
     /// Waits for the end of a call that began at `begun` and has until `limit` by itself.
-    pub async fn end_of_call(&self, begun: Instant, limit: Instant) {
+    pub(crate) async fn end_of_call(&self, begun: Instant, limit: Instant) {
         let mut changes = self.0.subscribe();
         loop {
             let set = *changes.borrow_and_update();

@@ -57,7 +57,7 @@ impl fmt::Display for Operation {
 }
 
 /// Called before each operation; an error takes the operation's place.
-pub type IoFault = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync>;
+pub(crate) type IoFault = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync>;
 
 /// Returns how many of the bytes of a write reach the disk although the write fails.
 pub type TornLength = fn(usize) -> usize;

@@ -64,7 +64,7 @@ const BEHIND: Duration = Duration::from_secs(5);
 
 /// Changed rows that may wait during an outage, each with its last value: three times the state of
 /// 45,000 hosts. Beyond it the whole state, which is smaller, is written once the store is back.
-pub const ROWS_MAX: usize = 2_000_000;
+pub(crate) const ROWS_MAX: usize = 2_000_000;
 
 /// How often a manager that does not hold the epoch reads what the holder has written. etcd looks
 /// through all keys for it.

@@ -30,7 +30,7 @@ use crate::Membership;
 
 /// Most memberships of all partitions together: every host of the largest fabrics in 23 of them. In
 /// memory each takes some 40 bytes, and as much again in the policy of a plan.
-pub const MAX_MEMBERSHIPS: usize = 1 << 20;
+pub(crate) const MAX_MEMBERSHIPS: usize = 1 << 20;
 
 /// Longest name of a partition, and of the identity that made it, in bytes.
 pub const MAX_NAME_BYTES: usize = 128;

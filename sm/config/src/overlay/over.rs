@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::PKey;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::Overlay;
-use crate::{Membership, Partition, PartitionMembers, PartitionOrigin, Partitions, Rule};
+use crate::{Membership, Partition, PartitionMembers, Partitions, Rule};
 
 /// Conflicts with findings of their own; the rest share one.
 const FINDINGS: usize = 32;
@@ -131,11 +131,4 @@ fn findings(conflicts: Vec<String>) -> Vec<Finding> {
         findings.push(finding(text));
     }
     findings
-}
-
-impl Partition {
-    /// Whether it is one of the overlay.
-    pub fn is_of_overlay(&self) -> bool {
-        self.origin == PartitionOrigin::Api
-    }
 }

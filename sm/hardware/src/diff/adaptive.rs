@@ -77,7 +77,7 @@ impl AdaptiveChange {
 
 /// The content of a block of groups as planned; with `keeps` the groups that become empty keep the
 /// ports that the switch holds.
-pub fn planned_groups(
+pub(crate) fn planned_groups(
     table: &AdaptiveTable,
     switch: &InventorySwitch,
     block: u16,

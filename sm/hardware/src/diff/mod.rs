@@ -56,12 +56,12 @@ pub struct SwitchChange {
 
 impl SwitchChange {
     /// Whether there are blocks to write, for interim tables or the planned one.
-    pub fn has_blocks(&self) -> bool {
+    pub(crate) fn has_blocks(&self) -> bool {
         !self.blocks.is_empty() || self.has_interim()
     }
 
     /// Whether there are blocks to write for interim tables.
-    pub fn has_interim(&self) -> bool {
+    pub(crate) fn has_interim(&self) -> bool {
         self.interim.iter().any(|blocks| !blocks.is_empty())
     }
 
@@ -83,7 +83,7 @@ pub struct PortChange {
     /// Fields that its kind of device does not keep: the comparison leaves them out.
     pub ignored: FieldMask,
     /// Whether to bring the link to Active: it has a managed node at both ends.
-    pub activate: bool,
+    pub(crate) activate: bool,
     /// The other end of its cable.
     pub peer: Option<PortKey>,
     /// Whether to write PortInfo.
@@ -95,7 +95,7 @@ pub struct PortChange {
     /// Blocks of its P_KeyTable that differ, lowest first.
     pub p_keys: Vec<PKeyBlock>,
     /// Whether it is one of a switch's external ports.
-    pub external_of_switch: bool,
+    pub(crate) external_of_switch: bool,
 }
 
 impl PortChange {

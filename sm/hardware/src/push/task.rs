@@ -74,7 +74,7 @@ impl Task {
     }
 
     /// Whether it writes a part of the tables by which a switch forwards unicast packets.
-    pub fn is_of_table(&self) -> bool {
+    pub(crate) fn is_of_table(&self) -> bool {
         matches!(
             self,
             Task::Switch(_)

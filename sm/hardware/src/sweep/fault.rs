@@ -55,13 +55,13 @@ impl Faults {
     }
 
     /// Ends a fault behind `port`, and the debt of an answer from there.
-    pub fn heal_port(&mut self, port: PortKey) {
+    pub(crate) fn heal_port(&mut self, port: PortKey) {
         self.pay(Query::Node(Some(port)));
         self.ports.remove(&port);
     }
 
     /// Whether a fault or debt of `before` has ended.
-    pub fn has_healed(&self, before: &Faults) -> bool {
+    pub(crate) fn has_healed(&self, before: &Faults) -> bool {
         before
             .ports
             .keys()
@@ -87,23 +87,23 @@ impl Faults {
     }
 
     /// Records that `query` got no answer (`status` is `None`), or an error.
-    pub fn owe(&mut self, query: Query, status: Option<Status>) {
+    pub(crate) fn owe(&mut self, query: Query, status: Option<Status>) {
         self.owed.insert(query, status);
     }
 
     /// Records that `query` was answered.
-    pub fn pay(&mut self, query: Query) {
+    pub(crate) fn pay(&mut self, query: Query) {
         self.owed.remove(&query);
     }
 
     /// Forgets the faults of a node that is gone.
-    pub fn forget_node(&mut self, node: Guid) {
+    pub(crate) fn forget_node(&mut self, node: Guid) {
         self.ports.retain(|port, _| port.node != node);
         self.forget_owed(|query| query.node() == Some(node));
     }
 
     /// Forgets the queries for which `no_longer` is true.
-    pub fn forget_owed(&mut self, no_longer: impl Fn(Query) -> bool) {
+    pub(crate) fn forget_owed(&mut self, no_longer: impl Fn(Query) -> bool) {
         self.owed.retain(|&query, _| !no_longer(query));
     }
 
@@ -123,7 +123,7 @@ impl Faults {
     }
 
     /// Whether `query` is without an answer.
-    pub fn is_owed(&self, query: Query) -> bool {
+    pub(crate) fn is_owed(&self, query: Query) -> bool {
         self.owed.contains_key(&query)
     }
 

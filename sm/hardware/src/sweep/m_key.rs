@@ -52,7 +52,7 @@ impl Inventory {
     }
 
     /// The M_Keys for a Get to `key`, as [`Inventory::m_keys_to`].
-    pub fn m_keys_to_read(&self, key: PortKey) -> MKeys {
+    pub(crate) fn m_keys_to_read(&self, key: PortKey) -> MKeys {
         if self.has_one_key() {
             return self.m_keys.policy().one.into();
         }
@@ -304,7 +304,7 @@ impl Inventory {
     }
 
     /// Records that a Set to `key` got no answer. A hidden M_Key, if there may be one, explains it.
-    pub fn set_ignored(&mut self, key: PortKey) {
+    pub(crate) fn set_ignored(&mut self, key: PortKey) {
         let holder = self.key_holder(key);
         let info = self.port(holder).and_then(|port| port.info.as_ref());
         let hides = info.is_some_and(|info| info.m_key() == 0 && info.m_key_protect_bits() != 0);

@@ -24,7 +24,7 @@ const AWAITED_MAX: u8 = 3;
 impl Inventory {
     /// Whether a virtual port is to wait for its planned limits before it becomes Active: they are not
     /// known, and its adapter has not left several Gets of them unanswered.
-    pub fn awaits_rate_limits(&self, port: PortKey, index: u16) -> bool {
+    pub(crate) fn awaits_rate_limits(&self, port: PortKey, index: u16) -> bool {
         let key = BlockKey::rate_limits(port, Some(index));
         let record = self.port(port);
         let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
@@ -34,7 +34,7 @@ impl Inventory {
 
     /// Records that a device has refused a Set of limits of a virtual port. Returns whether its kind
     /// counts as without them now.
-    pub fn vport_limits_refused(&mut self, key: BlockKey) -> bool {
+    pub(crate) fn vport_limits_refused(&mut self, key: BlockKey) -> bool {
         if key.vport().is_none() {
             return false;
         }
@@ -48,7 +48,7 @@ impl Inventory {
     }
 
     /// Forgets refusals of limits of a virtual port: it took them, or is another one.
-    pub fn vport_limits_taken(&mut self, key: BlockKey) {
+    pub(crate) fn vport_limits_taken(&mut self, key: BlockKey) {
         self.rate_limit_refusals.remove(&key);
     }
 

@@ -28,7 +28,7 @@ pub fn lid_of(
 /// The ways by LID that a push has followed for its Sets, as the tables of switches are now: a
 /// switch gets hundreds of Sets, and each changes few ways.
 #[derive(Default, Debug)]
-pub struct KnownWays {
+pub(crate) struct KnownWays {
     /// The LID of the manager's port.
     own: Lid,
     /// Whether the manager's port passes packets by LID.
@@ -45,7 +45,7 @@ pub struct KnownWays {
 
 impl KnownWays {
     /// As [`lid_of`]; `stays` is the same from call to call.
-    pub fn lid_of(
+    pub(crate) fn lid_of(
         &mut self,
         inventory: &Inventory,
         guid: Guid,
@@ -68,7 +68,7 @@ impl KnownWays {
     }
 
     /// A block was written on a switch; no other was since `before`.
-    pub fn block_written(&mut self, inventory: &Inventory, before: Mark, block: u16) {
+    pub(crate) fn block_written(&mut self, inventory: &Inventory, before: Mark, block: u16) {
         let block = usize::from(block);
         if self.written.len() <= block {
             self.written.resize(block + 1, 0);
@@ -78,7 +78,7 @@ impl KnownWays {
     }
 
     /// No entry was changed since `before`, although switches were marked as written.
-    pub fn nothing_written(&mut self, inventory: &Inventory, before: Mark) {
+    pub(crate) fn nothing_written(&mut self, inventory: &Inventory, before: Mark) {
         if self.mark == before {
             self.mark = inventory.mark();
         }
@@ -172,7 +172,7 @@ impl Ends {
 ///
 /// The report of a switch has just come by that route, so every cable on it is alive; the shortest
 /// path may lead through the link that went down.
-pub fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath> {
+pub(crate) fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath> {
     let local = inventory.local?;
     let own = inventory.port(local)?.info.as_ref()?.lid();
     let mut entries = Vec::new();

@@ -88,7 +88,7 @@ impl VPortQuery {
 
 /// The sweeps' state about virtual ports, beside those of the ports.
 #[derive(Clone, Default, Debug)]
-pub struct VPortReading {
+pub(crate) struct VPortReading {
     /// Whether virtual ports are managed (`sm.virtualization`).
     is_on: bool,
     /// Ports whose states and virtual ports are to be read again.
@@ -135,7 +135,7 @@ impl Inventory {
     }
 
     /// The ports with known VirtualizationInfo.
-    pub fn ports_with_vports(&self) -> impl Iterator<Item = PortKey> + '_ {
+    pub(crate) fn ports_with_vports(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.nodes().flat_map(|(guid, node)| {
             let ports = node.external_ports();
             let ports = ports.filter(|(_, port)| port.vports.is_some());

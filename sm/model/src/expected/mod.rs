@@ -29,10 +29,10 @@ use crate::fabric::{Delta, Fabric, Node, Port};
 
 /// How many ports can be missing at once: more than a fabric that uses up the LID space has (45,056
 /// hosts under 64-port switches have 270,336). Ports beyond are not expected, but counted.
-pub const MAX_LOST_PORTS: usize = 1 << 20;
+pub(crate) const MAX_LOST_PORTS: usize = 1 << 20;
 
 /// How many nodes can be missing at once: as many as can have LIDs.
-pub const MAX_LOST_NODES: usize = Lid::UNICAST_LAST.0 as usize;
+pub(crate) const MAX_LOST_NODES: usize = Lid::UNICAST_LAST.0 as usize;
 
 /// When a node or cable went missing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -124,7 +124,7 @@ pub struct Node {
     /// none.
     pub description: String,
     /// Its NodeDescription, where the operator has given it a name.
-    pub own_description: Option<String>,
+    pub(crate) own_description: Option<String>,
     /// By number; index 0 is a switch's port 0 and unused elsewhere.
     pub ports: Vec<Port>,
     /// `Some` for a switch.
@@ -187,7 +187,7 @@ impl Node {
 
     /// Whether the node differs from `before` only in values that a subnet manager sets: LIDs, port
     /// states, MTUs, VLs, and the tops of a switch's tables.
-    pub fn differs_only_in_settings(&self, before: &Node) -> bool {
+    pub(crate) fn differs_only_in_settings(&self, before: &Node) -> bool {
         let constant = |node: &Node| {
             node.switch.map(|mut info| {
                 info.set_linear_fdb_top(Lid::NONE)

@@ -301,7 +301,7 @@ impl PortReading {
     }
 
     /// Bytes a second that the link carries in each direction; `None` if its rate is not known.
-    pub fn link_bytes_per_s(&self) -> Option<f32> {
+    pub(crate) fn link_bytes_per_s(&self) -> Option<f32> {
         (self.link_bytes > 0.0).then_some(self.link_bytes)
     }
 

@@ -33,10 +33,7 @@ pub use self::resolve::Resolved;
 
 /// Most parts at once: a site that drains more has another plan. At some 500 bytes each they take
 /// half a megabyte.
-pub const MAX_PARTS: usize = 1024;
-
-/// Longest note of an operator, and longest name of one, in bytes.
-pub const MAX_TEXT_BYTES: usize = 256;
+pub(crate) const MAX_PARTS: usize = 1024;
 
 /// A part of the fabric, there or not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

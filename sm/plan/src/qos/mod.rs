@@ -119,7 +119,7 @@ impl Qos {
     }
 
     /// The highest code of OperationalVLs of a port of this class.
-    pub fn most_vls(&self, class: PortClass) -> u8 {
+    pub(crate) fn most_vls(&self, class: PortClass) -> u8 {
         code_of(self.set(class).max_vls).min(self.max_op_vls)
     }
 }

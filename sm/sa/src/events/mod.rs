@@ -43,7 +43,7 @@ pub struct ReportCounters {
     /// Notices taken.
     pub notices: u64,
     /// Of them, those that a later one about the same subject replaced.
-    pub coalesced: u64,
+    pub(crate) coalesced: u64,
     /// Of them, those dropped for lack of room, which slow subscribers may have missed.
     pub dropped: u64,
     /// Reports that were sent, the repeated ones not counted.
@@ -110,12 +110,12 @@ impl Events {
     }
 
     /// Whether there are changes to save.
-    pub fn is_unsaved(&self) -> bool {
+    pub(crate) fn is_unsaved(&self) -> bool {
         self.unsaved
     }
 
     /// Whether there are changes to save since the last call.
-    pub fn take_unsaved(&mut self) -> bool {
+    pub(crate) fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.unsaved)
     }
 

@@ -128,7 +128,7 @@ impl News {
 
     /// Whether only trusted subscribers may receive it (C15-0.2-1.16): it is about a wrong key, and
     /// its details help to find the right one.
-    pub fn is_security(&self) -> bool {
+    pub(crate) fn is_security(&self) -> bool {
         let notice = self.notice.notice();
         notice.notice_type() == NoticeType::Security
             || notice.is_generic() && is_of_keys(notice.trap_number())

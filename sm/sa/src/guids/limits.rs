@@ -3,4 +3,4 @@
 
 /// Alias GUIDs of all ports: 45,056 hosts with a handful of virtual functions each. About 100 bytes
 /// each.
-pub const MAX_ALIASES: usize = 1 << 18;
+pub(crate) const MAX_ALIASES: usize = 1 << 18;

@@ -69,22 +69,22 @@ impl AliasRegistry {
     }
 
     /// All alias GUIDs, if they have changed since the last call.
-    pub fn take_pending(&mut self) -> Option<Arc<AliasGuids>> {
+    pub(crate) fn take_pending(&mut self) -> Option<Arc<AliasGuids>> {
         std::mem::take(&mut self.is_pending).then(|| self.names.aliases.clone())
     }
 
     /// Whether the core does not have the latest alias GUIDs.
-    pub fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         self.is_pending
     }
 
     /// Whether there are changes to save.
-    pub fn is_unsaved(&self) -> bool {
+    pub(crate) fn is_unsaved(&self) -> bool {
         self.unsaved
     }
 
     /// Whether there are changes to save since the last call.
-    pub fn take_unsaved(&mut self) -> bool {
+    pub(crate) fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.unsaved)
     }
 

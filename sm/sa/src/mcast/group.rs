@@ -82,7 +82,7 @@ impl MulticastMember {
 
 impl MulticastGroup {
     /// Whether it has a full member.
-    pub fn is_kept_alive(&self) -> bool {
+    pub(crate) fn is_kept_alive(&self) -> bool {
         self.members.values().any(MulticastMember::keeps_alive)
     }
 
@@ -126,7 +126,7 @@ impl MulticastGroup {
     }
 
     /// The record of one of its members.
-    pub fn record_of(&self, member: &MulticastMember) -> McMemberRecord {
+    pub(crate) fn record_of(&self, member: &MulticastMember) -> McMemberRecord {
         let mut record = self.record();
         record
             .set_port_gid(member.gid)

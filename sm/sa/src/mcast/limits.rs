@@ -8,17 +8,17 @@ pub const MAX_MEMBERS: usize = 1 << 20;
 
 /// Groups that one port takes part in, whichever port requests it. A host with many IP multicast
 /// addresses has hundreds.
-pub const MAX_GROUPS_PER_PORT: usize = 1 << 12;
+pub(crate) const MAX_GROUPS_PER_PORT: usize = 1 << 12;
 
 /// GIDs by which one port takes part in one group: one for each of its alias GUIDs, of which
 /// GUIDCap allows 255.
-pub const MAX_ALIASES_PER_GROUP: usize = 256;
+pub(crate) const MAX_ALIASES_PER_GROUP: usize = 256;
 
 /// Events that wait to be polled.
-pub const MAX_EVENTS: usize = 1 << 12;
+pub(crate) const MAX_EVENTS: usize = 1 << 12;
 
 /// Versions of all groups that answers in progress hold: each keeps a copy of the groups changed
 /// since. A table is fetched within milliseconds, so that there are hardly ever two; a requester
 /// that starts thousands of transfers and fetches none, while members come and go, could otherwise
 /// hold as many.
-pub const MAX_VERSIONS: usize = 64;
+pub(crate) const MAX_VERSIONS: usize = 64;

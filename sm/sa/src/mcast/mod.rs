@@ -67,7 +67,7 @@ impl MemberPort<'_> {
 
     /// Whether the two can talk: both are in a partition, at least one as a full member (IBA
     /// 10.9.1.1).
-    pub fn can_talk_to(&self, other: &MemberPort<'_>) -> bool {
+    pub(crate) fn can_talk_to(&self, other: &MemberPort<'_>) -> bool {
         can_talk(self.p_keys, other.p_keys)
     }
 }
@@ -141,7 +141,7 @@ impl Default for GroupRegistryConfig {
 
 /// A group came into being or ended (traps 66 and 67, IBA 14.2.5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GroupEvent {
+pub(crate) enum GroupEvent {
     /// Trap 66: the group with this MGID, of this partition.
     Created(Gid, PKey),
     /// Trap 67.
@@ -209,7 +209,7 @@ impl GroupRegistry {
     /// How many multicast LIDs from 0xC000 on the switches have table entries for: the smallest
     /// MulticastFDBCap of those that can multicast at all. Groups that have a multicast LID beyond
     /// that keep it.
-    pub fn set_capacity(&mut self, mlids: u16) {
+    pub(crate) fn set_capacity(&mut self, mlids: u16) {
         self.mlids.set_capacity(mlids);
     }
 
@@ -220,7 +220,7 @@ impl GroupRegistry {
     /// can join it then.
     ///
     /// If there is no room for all, the first ones are made. Returns how many were not.
-    pub fn set_well_known(&mut self, wanted: &[Parameters]) -> usize {
+    pub(crate) fn set_well_known(&mut self, wanted: &[Parameters]) -> usize {
         let names: BTreeSet<Gid> = wanted.iter().map(|group| group.mgid).collect();
         let former = self.groups.values().filter(|group| group.well_known);
         let former: Vec<Gid> = former.map(|group| group.parameters.mgid).collect();
@@ -250,7 +250,7 @@ impl GroupRegistry {
 
     /// Members from before the start are not known: ports stay members, as far as the tables of
     /// switches show them, until they have had the time to join anew.
-    pub fn remember_nothing(&mut self) {
+    pub(crate) fn remember_nothing(&mut self) {
         self.partial = true;
     }
 
@@ -277,7 +277,7 @@ impl GroupRegistry {
 
     /// As [`GroupRegistry::view`], to be held for a while. `None` while too many versions are held
     /// already; see [`limits::MAX_VERSIONS`].
-    pub fn lasting_view(&mut self) -> Option<GroupsView> {
+    pub(crate) fn lasting_view(&mut self) -> Option<GroupsView> {
         let now = Arc::downgrade(&self.groups);
         self.lent.retain(|version| version.strong_count() > 0);
         if !self.lent.iter().any(|version| version.ptr_eq(&now)) {
@@ -300,7 +300,7 @@ impl GroupRegistry {
     }
 
     /// How many memberships the next [`GroupRegistry::group_set`] would look at.
-    pub fn stale_members(&self) -> u32 {
+    pub(crate) fn stale_members(&self) -> u32 {
         let groups = self.stale.iter().flat_map(|&mlid| self.mlids.groups(mlid));
         let members = groups.filter_map(|mgid| Some(self.groups.get(mgid)?.members.len()));
         u32::try_from(members.sum::<usize>()).unwrap_or(u32::MAX)
@@ -308,7 +308,7 @@ impl GroupRegistry {
 
     /// The ports to reach by each multicast LID. Unchanged LIDs are shared with the set before;
     /// changed ones are built anew, so that one call after several requests saves work.
-    pub fn group_set(&mut self) -> Arc<GroupSet> {
+    pub(crate) fn group_set(&mut self) -> Arc<GroupSet> {
         if self.stale.is_empty() && !self.has_stale_levels {
             return self.group_set.clone();
         }
@@ -348,7 +348,7 @@ impl GroupRegistry {
     }
 
     /// The oldest event of groups that was not polled yet.
-    pub fn poll_event(&mut self) -> Option<GroupEvent> {
+    pub(crate) fn poll_event(&mut self) -> Option<GroupEvent> {
         self.events.pop_front()
     }
 

@@ -37,12 +37,12 @@ pub struct SavedMember {
 
 impl GroupRegistry {
     /// Whether there are changes to save.
-    pub fn is_unsaved(&self) -> bool {
+    pub(crate) fn is_unsaved(&self) -> bool {
         self.unsaved
     }
 
     /// Whether there are changes to save since the last call.
-    pub fn take_unsaved(&mut self) -> bool {
+    pub(crate) fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.unsaved)
     }
 

@@ -109,7 +109,7 @@ fn decode(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
 }
 
 /// The time in the header of a frame, unproved: its payload may be missing.
-pub fn time_of(header: &[u8]) -> Option<u64> {
+pub(crate) fn time_of(header: &[u8]) -> Option<u64> {
     let bytes = header.strip_prefix(&MAGIC)?.get(20..28)?;
     Some(u64::from_be_bytes(bytes.try_into().ok()?))
 }
@@ -122,7 +122,7 @@ pub fn begins(bytes: &[u8]) -> bool {
 
 /// The whole frames of a file, in their order.
 #[derive(Debug)]
-pub struct Frames<'a> {
+pub(crate) struct Frames<'a> {
     rest: &'a [u8],
     damaged: usize,
     /// Bytes of the gap under way.
@@ -131,7 +131,7 @@ pub struct Frames<'a> {
 
 impl<'a> Frames<'a> {
     /// The frames in `bytes`.
-    pub fn of(bytes: &'a [u8]) -> Frames<'a> {
+    pub(crate) fn of(bytes: &'a [u8]) -> Frames<'a> {
         Frames {
             rest: bytes,
             damaged: 0,
@@ -140,13 +140,13 @@ impl<'a> Frames<'a> {
     }
 
     /// Bytes between whole frames so far; those behind the last one are in [`Frames::torn`].
-    pub fn damaged(&self) -> usize {
+    pub(crate) fn damaged(&self) -> usize {
         self.damaged
     }
 
     /// Bytes behind the last whole frame, once there are no more frames: a record that was being
     /// written when the process ended, or damage.
-    pub fn torn(&self) -> usize {
+    pub(crate) fn torn(&self) -> usize {
         self.gap
     }
 }

@@ -15,7 +15,7 @@ use rsm_state::Snapshot;
 pub const QUEUE: usize = 16_384;
 
 /// Acts of operators that have room beside them.
-pub const ACTS: usize = 1024;
+pub(crate) const ACTS: usize = 1024;
 
 /// The state of the subnet, to be recorded.
 #[derive(Clone, Debug)]

@@ -33,13 +33,13 @@ pub struct NodeState {
 pub struct LinkState {
     /// The node of the lower end.
     #[prost(fixed64, tag = "1")]
-    pub a_node: u64,
+    pub(crate) a_node: u64,
     /// The port of the lower end.
     #[prost(uint32, tag = "2")]
     pub a_port: u32,
     /// The node of the other end; 0 where only the lower end is to be named.
     #[prost(fixed64, tag = "3")]
-    pub b_node: u64,
+    pub(crate) b_node: u64,
     /// The port of the other end.
     #[prost(uint32, tag = "4")]
     pub b_port: u32,
@@ -85,19 +85,19 @@ pub struct StateChange {
     pub nodes: Vec<NodeState>,
     /// Nodes that are gone.
     #[prost(fixed64, repeated, tag = "5")]
-    pub nodes_gone: Vec<u64>,
+    pub(crate) nodes_gone: Vec<u64>,
     /// Cables that are new or changed.
     #[prost(message, repeated, tag = "6")]
     pub links: Vec<LinkState>,
     /// Cables that are gone, each by its lower end.
     #[prost(message, repeated, tag = "7")]
-    pub links_gone: Vec<LinkState>,
+    pub(crate) links_gone: Vec<LinkState>,
     /// Findings that are new.
     #[prost(message, repeated, tag = "8")]
     pub findings: Vec<FindingState>,
     /// Findings that are gone, without their text.
     #[prost(message, repeated, tag = "9")]
-    pub findings_gone: Vec<FindingState>,
+    pub(crate) findings_gone: Vec<FindingState>,
 }
 
 /// Identifies a finding: code, node, port, index.

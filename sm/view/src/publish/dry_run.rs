@@ -60,16 +60,16 @@ pub struct NodeChanges {
     /// Blocks of its linear forwarding table, interim ones not counted.
     pub lft_blocks: usize,
     /// Entries of that table that would change.
-    pub lft_entries: usize,
+    pub(crate) lft_entries: usize,
     /// Blocks with interim entries, which keep old and new routes from closing a credit loop
     /// together.
-    pub interim_lft_blocks: usize,
+    pub(crate) interim_lft_blocks: usize,
     /// Blocks of its multicast forwarding table.
     pub mft_blocks: usize,
     /// Blocks of P_KeyTables.
-    pub p_key_blocks: usize,
+    pub(crate) p_key_blocks: usize,
     /// SLtoVLMappingTables.
-    pub sl_to_vl_tables: usize,
+    pub(crate) sl_to_vl_tables: usize,
     /// Blocks of GUIDInfo.
     pub guid_blocks: usize,
     /// Attributes of other kinds, vendors' own among them.
