@@ -16,7 +16,7 @@ pub struct CountersConfig {
     /// The most requests in flight, 1 or more; one to each agent.
     pub window: u32,
     /// The most requests in a second, 1 or more.
-    pub(crate) requests_per_s: u32,
+    pub requests_per_s: u32,
     /// Time after which a request counts as unanswered, more than zero.
     pub timeout: Duration,
 }
