@@ -12,12 +12,13 @@ use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Sim, live};
 use rsm_sim_host::server;
 use rsm_state::Command;
-use rsm_view::publish::{Controller, RouteAnalyst, Simulator, View};
+use rsm_view::publish::{Controller, RouteAnalyst, View};
 use tokio::sync::{mpsc, oneshot};
 
 use super::attachment::{SEED, default_attachment};
 use super::clock::Clock;
 use super::signals::{Signal, Signals};
+use super::simulator::Simulator;
 use crate::offline;
 
 /// Time between two checks that the fabric is still served.

@@ -28,6 +28,7 @@ mod server;
 mod service_manager;
 mod settings;
 mod signals;
+mod simulator;
 mod state_dir;
 
 use std::path::PathBuf;
@@ -48,7 +49,7 @@ use rsm_state::{Convergence, Role, Snapshot};
 use rsm_store::StoreFabric;
 use rsm_store::io::Disk;
 use rsm_view::publish::{
-    Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, Simulator, View,
+    Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, View,
 };
 use tokio::sync::mpsc;
 
@@ -72,6 +73,7 @@ use self::server::serve;
 use self::service_manager::ServiceManager;
 pub use self::settings::log_findings;
 use self::signals::Signals;
+use self::simulator::Simulator;
 use self::state_dir::StateDir;
 
 /// How many events can wait for the core: more than can be in flight (the window is 96 at most), so

@@ -85,7 +85,6 @@ const WALLS: &[(&str, &[&str])] = &[
             "rsm-store",
             "rsm-model",
             "rsm-routing",
-            "rsm-sim",
         ],
     ),
 ];

@@ -3,8 +3,8 @@
 //! The daemon hands every [`Snapshot`](rsm_state::Snapshot) that the core publishes to
 //! a [`View`], which answers all readers from it and sends watchers its changes. [`Controller`]
 //! carries requests to the core and its answers back; [`PublishedSa`] shows what hosts have
-//! registered with the SA; [`PublishedCounters`] shows performance counters; [`Simulator`] operates a simulated fabric. Nothing here changes the
-//! subnet, and no reader ever waits for it.
+//! registered with the SA; [`PublishedCounters`] shows performance counters. Nothing here changes
+//! the subnet, and no reader ever waits for it.
 
 mod activity;
 mod aliases;
@@ -33,7 +33,6 @@ mod qos;
 mod routes;
 mod sa;
 mod services;
-mod simulator;
 mod state;
 mod status;
 mod subnet;
@@ -48,7 +47,6 @@ pub use self::counters::{CountersSource, PublishedCounters};
 pub use self::events::MAX_CHANGES;
 pub use self::names::Names;
 pub use self::sa::{PublishedSa, SaStateSource};
-pub use self::simulator::Simulator;
 pub use self::view::{SharedStoreSource, UnixClock, View};
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! Operating a simulated fabric.
 
+#[cfg(test)]
+mod tests;
+
 use rsm_api::model::{PortId, Selector, SimulationAction};
 use rsm_api::resolve::{NameLookup, resolve_node, resolve_node_or_port};
 use rsm_api::{BoxFuture, LookupError, Simulation, SimulationError};
@@ -12,14 +15,14 @@ use rsm_sim::{Sim, SimError};
 
 /// Operates a simulated fabric that runs in real time. Nodes are named as the netlist has them,
 /// powered or not.
-pub struct Simulator {
+pub(super) struct Simulator {
     handle: SimHandle,
     netlist: Netlist,
 }
 
 impl Simulator {
     /// Operates through `handle` the simulation that was made of `netlist`.
-    pub fn new(handle: SimHandle, netlist: Netlist) -> Simulator {
+    pub(super) fn new(handle: SimHandle, netlist: Netlist) -> Simulator {
         Simulator { handle, netlist }
     }
 
