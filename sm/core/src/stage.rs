@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use rsm_hardware::push::Push;
-use rsm_hardware::sweep::read_back::Samples;
 use rsm_hardware::sweep::{Sweep, SweepScope};
 use rsm_mad::Time;
 use rsm_model::fabric::{Delta, Fabric};
@@ -128,77 +127,77 @@ impl Core {
         }
     }
 
+    /// Begins the pass that `next` asks for: with a sweep, or with what the model holds already.
     fn begin(&mut self, next: Next, now: Time) {
-        let needs_master = matches!(
+        let needs_sweep = !matches!(
             next,
             Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively
         );
-        if needs_master && self.role != Role::Master && self.config.mode == Mode::Manage {
+        if !needs_sweep && self.role != Role::Master && self.config.mode == Mode::Manage {
             // A manager that becomes master plans at the end of its sweep, with all events until
             // then.
             drop(self.work.take_cause());
             return;
         }
-        let cause = match next {
-            Next::Lightly => "light sweep".to_owned(),
-            Next::Master => "polling the master".to_owned(),
-            Next::Groups => "multicast groups changed".to_owned(),
-            Next::Scouting => "the master does not answer".to_owned(),
-            Next::Following => MASTER_CHANGED.to_owned(),
-            Next::Rebalance => "load taken off the fullest links".to_owned(),
-            Next::RouteAdaptively => "adaptive routing beside the forwarding tables".to_owned(),
-            _ => self.work.take_cause(),
-        };
+        let cause = self.cause_of(&next);
         self.meter.start(cause, now, self.client.stats());
         self.pass = Pass::Full;
         if matches!(next, Next::Everything { .. }) && std::mem::take(&mut self.rewrite_requested) {
             self.distrust_all_tables();
         }
+        self.equip_inventory();
+        match next {
+            Next::Plan => self.start_plan(now),
+            Next::Groups => self.start_groups(now),
+            Next::Rebalance => self.start_rebalancing(now),
+            Next::RouteAdaptively => self.resume_push(now),
+            _ => match self.begin_sweep(next, now) {
+                Some(sweep) => self.stage = Stage::Sweeping(Box::new(sweep)),
+                None => self.meter.discard(),
+            },
+        }
+    }
+
+    /// Why a pass runs, for its record.
+    fn cause_of(&mut self, next: &Next) -> String {
+        let cause = match next {
+            Next::Lightly => "light sweep",
+            Next::Master => "polling the master",
+            Next::Groups => "multicast groups changed",
+            Next::Scouting => "the master does not answer",
+            Next::Following => MASTER_CHANGED,
+            Next::Rebalance => "load taken off the fullest links",
+            Next::RouteAdaptively => "adaptive routing beside the forwarding tables",
+            _ => return self.work.take_cause(),
+        };
+        cause.to_owned()
+    }
+
+    /// Gives the inventory what the configuration and the last passes say of the next one.
+    fn equip_inventory(&mut self) {
         self.inventory.use_vports(self.config.manages_vports);
         let ports = &self.config.policy.ports;
         self.inventory
             .use_m_keys(&ports.m_keys, ports.m_key_protect);
         self.inventory.expected.clone_from(&self.expected);
         self.inventory.use_names(&self.config.names);
-        let samples = match next {
-            Next::Lightly => self.next_samples(now),
-            _ => Samples::default(),
-        };
-        let policy = self.config.sweep();
-        let inventory = &mut self.inventory;
-        let sweep = match next {
-            Next::Plan => {
-                self.start_plan(now);
-                return;
-            }
-            Next::Groups => {
-                self.start_groups(now);
-                return;
-            }
-            Next::Rebalance => {
-                self.start_rebalancing(now);
-                return;
-            }
-            Next::RouteAdaptively => {
-                self.resume_push(now);
-                return;
-            }
+    }
+
+    /// The sweep of a pass; `None` where its reason has gone.
+    fn begin_sweep(&mut self, next: Next, now: Time) -> Option<Sweep> {
+        Some(match next {
+            Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively => return None,
             Next::Everything { audit } => {
-                let sweep = Sweep::start(SweepScope::Full { audit }, inventory, policy);
+                let sweep = self.start_sweep(SweepScope::Full { audit });
                 self.begin_reading(audit);
                 sweep
             }
             Next::Succession => self.begin_succession(now),
-            Next::Scouting => match self.begin_scouting(now) {
-                Some(sweep) => sweep,
-                None => return self.meter.discard(),
-            },
-            Next::Following => match self.begin_following(now) {
-                Some(sweep) => sweep,
-                None => return self.meter.discard(),
-            },
+            Next::Scouting => return self.begin_scouting(now),
+            Next::Following => return self.begin_following(now),
             Next::Lightly => {
-                let mut sweep = Sweep::start(SweepScope::Light, inventory, policy);
+                let samples = self.next_samples(now);
+                let mut sweep = self.start_sweep(SweepScope::Light);
                 sweep.read_back(samples);
                 let silent = self.election.silent.ports();
                 silent.for_each(|port| sweep.read_again(port));
@@ -206,7 +205,7 @@ impl Core {
                 sweep
             }
             Next::Master => {
-                let mut sweep = Sweep::start(SweepScope::Targets, inventory, policy);
+                let mut sweep = self.start_sweep(SweepScope::Targets);
                 if let Role::Standby { master } = &self.role {
                     sweep.add_manager(master.port);
                 }
@@ -218,31 +217,78 @@ impl Core {
                 unread,
                 repair,
             } => {
-                let mut sweep = Sweep::start(SweepScope::Targets, inventory, policy);
+                let mut sweep = self.start_sweep(SweepScope::Targets);
                 for guid in switches {
-                    sweep.add_target(inventory, guid);
+                    sweep.add_target(&self.inventory, guid);
                 }
                 for port in ports {
-                    sweep.add_port(inventory, port);
+                    sweep.add_port(&self.inventory, port);
                 }
-                sweep.read_all_again(inventory, unread);
+                sweep.read_all_again(&self.inventory, unread);
                 if repair {
-                    sweep.ask_again(inventory);
+                    sweep.ask_again(&self.inventory);
                     if self.work.repairs().is_multiple_of(REPAIRS_PER_WAIT) {
                         sweep.wait_for_silent_nodes();
                     }
                 }
                 sweep
             }
-        };
-        self.stage = Stage::Sweeping(Box::new(sweep));
+        })
     }
 
+    fn start_sweep(&mut self, scope: SweepScope) -> Sweep {
+        Sweep::start(scope, &mut self.inventory, self.config.sweep())
+    }
+
+    /// Takes what the sweep found, and goes on with a plan, with a push, or with nothing.
     fn end_sweep(&mut self, now: Time) {
         let Stage::Sweeping(mut sweep) = std::mem::replace(&mut self.stage, Stage::Idle) else {
             return;
         };
         let reading = self.take_reading();
+        self.take_answers(&mut sweep, now);
+        if self.inventory.local.is_none() {
+            return self.wait_for_own_port(now);
+        }
+        self.first_sweep.end();
+        self.ask_for_moved_parts(&mut sweep);
+        self.check_coverage(&sweep);
+        let delta = self.follow_model(now);
+        if self.end_scouting(&mut sweep, now) {
+            return;
+        }
+        if !self.settle_role(sweep.scope(), now) {
+            if matches!(self.role, Role::Standby { .. }) {
+                self.end_reading(reading, &sweep, now);
+            }
+            return;
+        }
+        self.decide_tables();
+        self.note_foreign_writes(&mut sweep, now);
+        self.plan_by_adaptive_news();
+        let was_in_doubt = self.settle_readings();
+        let same_links = self.keep_links_out();
+        let is_unchanged = delta.is_empty() && same_links;
+        if self.pass == Pass::Succession {
+            return self.end_succession_sweep(&sweep, !is_unchanged, now);
+        }
+        if !is_unchanged || !self.plan_still_holds() {
+            return self.start_plan(now);
+        }
+        let is_partial = !matches!(sweep.scope(), SweepScope::Full { .. });
+        let has_nothing_to_write = !sweep.found_change()
+            && !self.unfinished
+            && !was_in_doubt
+            && self.reregister.is_empty();
+        if is_partial && has_nothing_to_write {
+            self.end_without_push(now);
+        } else {
+            self.resume_push(now);
+        }
+    }
+
+    /// Closes the sweep: its answers are in the inventory, and what they taught is remembered.
+    fn take_answers(&mut self, sweep: &mut Sweep, now: Time) {
         self.meter.mark(Part::Discover, now);
         if !self.work.is_due() {
             // All reports from meanwhile joined this sweep.
@@ -263,24 +309,28 @@ impl Core {
         if std::mem::take(&mut self.suspicion_shown) {
             self.publish(now);
         }
-        if self.inventory.local.is_none() {
-            self.residue = vec![Finding::new(
-                FindingKind::Unanswering,
-                Subject::Subnet,
-                Severity::Error,
-                "the local port does not answer, and no part of the subnet is managed: its adapter hangs, or holds an M_Key \
-                 other than sm.m_key with protection level 2 or 3; set sm.m_key to the key of the subnet manager before, or \
-                 reset the adapter"
-                    .to_owned(),
-            )];
-            self.meter.discard();
-            self.work
-                .sweep_everything(false, "the local port did not answer");
-            self.work.postpone(now);
-            self.publish(now);
-            return;
-        }
-        self.first_sweep.end();
+    }
+
+    /// Without an answer of the own port nothing is managed: says so, and sweeps again later.
+    fn wait_for_own_port(&mut self, now: Time) {
+        self.residue = vec![Finding::new(
+            FindingKind::Unanswering,
+            Subject::Subnet,
+            Severity::Error,
+            "the local port does not answer, and no part of the subnet is managed: its adapter hangs, or holds an M_Key \
+             other than sm.m_key with protection level 2 or 3; set sm.m_key to the key of the subnet manager before, or \
+             reset the adapter"
+                .to_owned(),
+        )];
+        self.meter.discard();
+        self.work
+            .sweep_everything(false, "the local port did not answer");
+        self.work.postpone(now);
+        self.publish(now);
+    }
+
+    /// Notes what must be read again, because hosts or cables moved while they were read.
+    fn ask_for_moved_parts(&mut self, sweep: &mut Sweep) {
         for host in sweep.moved_hosts() {
             self.work.look_at_port(host);
         }
@@ -290,7 +340,10 @@ impl Core {
             self.work
                 .sweep_everything(audit, "cables were moved while they were read");
         }
-        self.check_coverage(&sweep);
+    }
+
+    /// Puts the model of the inventory in force. Returns its difference from the one before.
+    fn follow_model(&mut self, now: Time) -> Delta {
         let fabric = self.model_to_plan();
         let delta = Delta::between(&self.fabric, &fabric);
         self.traps.note_changes(&delta);
@@ -298,50 +351,35 @@ impl Core {
         self.slow_links.follow(&self.fabric, &fabric);
         self.expect(&delta, &fabric, now);
         self.fabric = fabric;
-        if self.end_scouting(&mut sweep, now) {
-            return;
-        }
-        if !self.settle_role(sweep.scope(), now) {
-            if matches!(self.role, Role::Standby { .. }) {
-                self.end_reading(reading, &sweep, now);
-            }
-            return;
-        }
-        self.decide_tables();
-        self.note_foreign_writes(&mut sweep, now);
-        self.plan_by_adaptive_news();
-        let was_in_doubt = self.settle_readings();
+        delta
+    }
+
+    /// Decides which links routes leave out. Returns whether they are those of before.
+    fn keep_links_out(&mut self) -> bool {
         let damped = self.kept_out();
         let same_links = damped == *self.damped;
         self.damped = Arc::new(damped);
-        if self.pass == Pass::Succession {
-            return self.end_succession_sweep(&sweep, !delta.is_empty() || !same_links, now);
-        }
-        let plan_holds = self
+        same_links
+    }
+
+    /// Whether the plan in force is still right for a model that has not changed.
+    fn plan_still_holds(&self) -> bool {
+        let is_of_policy = self
             .plan
             .as_ref()
             .is_some_and(|plan| Arc::ptr_eq(&plan.policy, &self.config.policy));
-        let quiet = delta.is_empty()
-            && same_links
-            && plan_holds
+        is_of_policy
             && !self.work.wants_plan()
             && !self.has_heard_a_mute()
-            && !self.first_sweep.is_provisional();
-        match sweep.scope() {
-            _ if !quiet => self.start_plan(now),
-            SweepScope::Light | SweepScope::Targets
-                if !sweep.found_change()
-                    && !self.unfinished
-                    && !was_in_doubt
-                    && self.reregister.is_empty() =>
-            {
-                self.meter.discard();
-                self.schedule_repair(&[], now);
-                if let Some(last) = self.history.back().cloned() {
-                    self.keep_promises(&last);
-                }
-            }
-            _ => self.resume_push(now),
+            && !self.first_sweep.is_provisional()
+    }
+
+    /// Ends a pass that found everything as it was.
+    fn end_without_push(&mut self, now: Time) {
+        self.meter.discard();
+        self.schedule_repair(&[], now);
+        if let Some(last) = self.history.back().cloned() {
+            self.keep_promises(&last);
         }
     }
 
