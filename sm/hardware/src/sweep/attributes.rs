@@ -28,33 +28,13 @@ impl Sweep {
             return;
         }
         if let Query::Sm(key) = query {
-            if status.is_none() {
-                inventory.get_ignored(key);
-                // The port shows whether there still is a manager, and its host whether it is there.
-                self.ask(Query::Port(key));
-            }
-            let known = inventory.manager(key);
-            if known.is_some() {
-                self.changed = true;
-                inventory.put_manager(key, None);
-            }
-            return;
+            return self.on_no_manager(inventory, key, status);
         }
         if status.is_some()
             && let Query::Port(key) = query
+            && self.asks_without_extended_speeds(key)
         {
-            // Devices without extended speeds refuse the modifier's bit for them. That the kind is
-            // known for it does not tell how this Get was sent: it may have left before.
-            match self.without_extended_speeds.get(&key) {
-                None => {
-                    self.without_extended_speeds.insert(key, false);
-                    self.again(query);
-                    return;
-                }
-                // The refusal of a Get that left before the answered one.
-                Some(true) => return,
-                Some(false) => {}
-            }
+            return;
         }
         if status.is_some() {
             // A refusal ends the silence before it; whoever owes an answer in spite of it owes it anew.
@@ -76,25 +56,8 @@ impl Sweep {
         if status.is_none() && !query.is_optional() {
             inventory.get_ignored(PortKey::new(guid, query.port()));
         }
-        match query {
-            Query::AdaptiveRouting(guid) => {
-                return self.on_no_ar_info(inventory, guid, status.is_none());
-            }
-            Query::ArGroups(guid, _) | Query::ArEntries(guid, _) => {
-                return self.on_no_adaptive_table(inventory, guid, status.is_none());
-            }
-            Query::Capabilities(guid) => {
-                return self.on_no_capabilities(inventory, guid, status.is_none());
-            }
-            Query::PortStates(guid, block) => {
-                return self.on_no_port_states(inventory, guid, block, status.is_none());
-            }
-            Query::ExtendedPort(key) => return self.on_extended_port(inventory, key, None),
-            Query::ErrorCorrection(key) => return self.on_error_correction(inventory, key, None),
-            Query::VPorts(key, query) => {
-                return self.on_no_vports(inventory, key, query, status);
-            }
-            _ => {}
+        if self.on_feature_missing(inventory, query, status) {
+            return;
         }
         if status.is_none() {
             self.silent.insert(guid);
@@ -102,7 +65,74 @@ impl Sweep {
             self.on_p_keys_refused(inventory, key);
         }
         inventory.faults.owe(query, status);
-        // A switch that is silent now may be gone: ask its neighbours for their links.
+        self.ask_around(inventory, query, guid, status);
+    }
+
+    /// Takes the silence or refusal of a manager that was asked for SMInfo.
+    fn on_no_manager(&mut self, inventory: &mut Inventory, key: PortKey, status: Option<Status>) {
+        if status.is_none() {
+            inventory.get_ignored(key);
+            // The port shows whether there still is a manager, and its host whether it is there.
+            self.ask(Query::Port(key));
+        }
+        if inventory.manager(key).is_some() {
+            self.changed = true;
+            inventory.put_manager(key, None);
+        }
+    }
+
+    /// After a refusal of PortInfo: whether that ends here, because the Get goes out once more
+    /// without the modifier's bit for extended speeds, which some devices refuse.
+    ///
+    /// That the kind is known for it does not tell how this Get was sent: it may have left before.
+    fn asks_without_extended_speeds(&mut self, key: PortKey) -> bool {
+        match self.without_extended_speeds.get(&key) {
+            None => {
+                self.without_extended_speeds.insert(key, false);
+                self.again(Query::Port(key));
+                true
+            }
+            // The refusal of a Get that left before the answered one.
+            Some(true) => true,
+            Some(false) => false,
+        }
+    }
+
+    /// Takes a missing answer about a feature that a device may be without; `false`: the query is of
+    /// none.
+    fn on_feature_missing(
+        &mut self,
+        inventory: &mut Inventory,
+        query: Query,
+        status: Option<Status>,
+    ) -> bool {
+        let is_silent = status.is_none();
+        match query {
+            Query::AdaptiveRouting(guid) => self.on_no_ar_info(inventory, guid, is_silent),
+            Query::ArGroups(guid, _) | Query::ArEntries(guid, _) => {
+                self.on_no_adaptive_table(inventory, guid, is_silent);
+            }
+            Query::Capabilities(guid) => self.on_no_capabilities(inventory, guid, is_silent),
+            Query::PortStates(guid, block) => {
+                self.on_no_port_states(inventory, guid, block, is_silent);
+            }
+            Query::ExtendedPort(key) => self.on_extended_port(inventory, key, None),
+            Query::ErrorCorrection(key) => self.on_error_correction(inventory, key, None),
+            Query::VPorts(key, query) => self.on_no_vports(inventory, key, query, status),
+            _ => return false,
+        }
+        true
+    }
+
+    /// After a missing answer of the node `guid`: a switch that is silent may be gone, and its
+    /// neighbours are asked for their links.
+    fn ask_around(
+        &mut self,
+        inventory: &Inventory,
+        query: Query,
+        guid: Guid,
+        status: Option<Status>,
+    ) {
         if matches!(query, Query::Switch(_)) && self.is_outward() {
             if status.is_some() {
                 // A switch that refuses SwitchInfo is there, and what is behind it may be.
@@ -149,21 +179,7 @@ impl Sweep {
             }
             Query::Table(guid, block) => {
                 let entries = LinearForwardingTable::from_data(data);
-                let block = usize::from(block);
-                let known = inventory.node(guid).and_then(|node| node.switch.as_ref());
-                // A block that is as it was counts as no change of the switch.
-                let is_sample = self.is_sample(query);
-                let is_held = known.is_some_and(|known| {
-                    let top = known.info.linear_fdb_top();
-                    known.lft.holds(block, entries.ports())
-                        || is_sample && known.lft.agrees(block, entries.ports(), top)
-                });
-                if !is_held && let Some(switch) = inventory.switch_mut(guid) {
-                    self.changed = true;
-                    self.stale |= switch.lft.is_known(block);
-                    switch.lft.read(block, entries);
-                    self.on_other_block(inventory, query);
-                }
+                self.on_table(inventory, guid, block, entries);
             }
             Query::Multicast(guid, at) => {
                 let masks = MulticastForwardingTable::from_data(data).masks();
@@ -217,11 +233,41 @@ impl Sweep {
                 self.changed |= known.map(shown) != inventory.manager(key).map(shown);
             }
         }
-        let guid = match query {
-            Query::Description(guid) | Query::Switch(guid) => guid,
-            Query::Port(key) => key.node,
-            _ => return,
-        };
+        match query {
+            Query::Description(guid) | Query::Switch(guid) => self.on_met(inventory, guid),
+            Query::Port(key) => self.on_met(inventory, key.node),
+            _ => {}
+        }
+    }
+
+    /// Takes a block of a forwarding table.
+    fn on_table(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        block: u16,
+        entries: &LinearForwardingTable,
+    ) {
+        let query = Query::Table(guid, block);
+        let block = usize::from(block);
+        let known = inventory.node(guid).and_then(|node| node.switch.as_ref());
+        // A block that is as it was counts as no change of the switch.
+        let is_sample = self.is_sample(query);
+        let is_held = known.is_some_and(|known| {
+            let top = known.info.linear_fdb_top();
+            known.lft.holds(block, entries.ports())
+                || is_sample && known.lft.agrees(block, entries.ports(), top)
+        });
+        if !is_held && let Some(switch) = inventory.switch_mut(guid) {
+            self.changed = true;
+            self.stale |= switch.lft.is_known(block);
+            switch.lft.read(block, entries);
+            self.on_other_block(inventory, query);
+        }
+    }
+
+    /// Records that a node is there.
+    fn on_met(&mut self, inventory: &mut Inventory, guid: Guid) {
         inventory.met(guid);
         let missed = inventory.node(guid).map_or(0, |node| node.missed);
         if missed > 0
@@ -354,13 +400,19 @@ impl Sweep {
         self.see_managed(inventory, key);
         self.see_rate_limits(inventory, key);
         self.see_sl2vl(inventory, key);
+        self.see_manager(inventory, key, info);
         let is_local = inventory.local == Some(key);
-        let is_switch = inventory
-            .node(key.node)
-            .is_some_and(InventoryNode::is_switch);
+        if key.port != PortNum::ZERO && (is_local || is_in_switch(inventory, key)) {
+            self.see_link(inventory, key, before, info.port_state());
+        }
+    }
+
+    /// After a port answered: asks its subnet manager, if it shows one.
+    fn see_manager(&mut self, inventory: &mut Inventory, key: PortKey, info: &PortInfo) {
+        let is_local = inventory.local == Some(key);
         let external = key.port != PortNum::ZERO;
         if info.capability_mask().contains(CapabilityMask::IS_SM)
-            && (is_local || !(is_switch && external))
+            && (is_local || !(external && is_in_switch(inventory, key)))
         {
             if !is_local {
                 self.ask(Query::Sm(key));
@@ -368,10 +420,18 @@ impl Sweep {
         } else if inventory.manager(key).is_some() {
             inventory.put_manager(key, None);
         }
-        if !external || !(is_switch || is_local) {
-            return;
-        }
-        if info.port_state() == PortState::Down {
+    }
+
+    /// After a port with a cable answered, whose state was `before`: asks what is behind it, where the
+    /// link may be another one.
+    fn see_link(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        before: Option<PortState>,
+        state: PortState,
+    ) {
+        if state == PortState::Down {
             inventory.faults.heal_port(key);
             self.link_down(key);
             if let Some(peer) = inventory.part(key) {
@@ -423,6 +483,12 @@ impl Sweep {
             self.pass_on(inventory, key);
         }
     }
+}
+
+fn is_in_switch(inventory: &Inventory, key: PortKey) -> bool {
+    inventory
+        .node(key.node)
+        .is_some_and(InventoryNode::is_switch)
 }
 
 /// PortInfo without what a device counts and measures by itself.
