@@ -163,117 +163,22 @@ pub fn findings(
     inventory: &Inventory,
     severity: impl Fn(Subject) -> Option<Severity>,
 ) -> Vec<Finding> {
-    let name = |guid: Guid| inventory.name(guid);
-    let place = |port: PortKey| format!("{} port {}", name(port.node), port.port);
     let ports = inventory.faults.ports.iter().filter_map(|(&port, fault)| {
-        let (kind, severity, text) = match fault {
-            Fault::Unanswering { known: Some(guid) } => (
-                FindingKind::Unanswering,
-                severity(Subject::Port(port))?,
-                format!("{} does not answer behind {}, although the link is up; it is kept and asked again", name(*guid), place(port)),
-            ),
-            Fault::Unanswering { known: None } => (
-                FindingKind::Unanswering,
-                severity(Subject::Port(port))?,
-                format!("no node answers behind {}, although the link is up; it is asked again", place(port)),
-            ),
-            Fault::ZeroGuid => (
-                FindingKind::ZeroGuid,
-                Severity::Error,
-                format!("the node behind {} has GUID zero; program its GUID, it is left out until then", place(port)),
-            ),
-            Fault::SelfCabled => (
-                FindingKind::SelfCabled,
-                Severity::Warning,
-                format!("{} is connected to itself; remove the loop-back plug", place(port)),
-            ),
-            Fault::Loopback(other) => (
-                FindingKind::LoopbackCable,
-                Severity::Warning,
-                format!("a cable joins {} and port {} of the same node; no route uses it", place(port), other.port),
-            ),
-            Fault::DuplicateGuid { guid, first } => (
-                FindingKind::DuplicateGuid,
-                Severity::Error,
-                format!(
-                    "two nodes have GUID {guid}: {} had it first and is served as before, the one behind {} is left out; give \
-                     one of them another GUID, or unplug it: the other one is served at once",
-                    match first.node == *guid {
-                        true => name(*guid),
-                        false => format!("the one behind {}", place(*first)),
-                    },
-                    place(port)
-                ),
-            ),
-            Fault::TooFar => (
-                FindingKind::Unanswering,
-                Severity::Error,
-                format!("what is behind {} is more than 63 hops away and cannot be reached", place(port)),
-            ),
-        };
-        Some(Finding::new(kind, Subject::Port(port), severity, text))
+        let severity = severity(Subject::Port(port));
+        of_port(inventory, port, fault, severity)
     });
     let mut owed: BTreeMap<Guid, Vec<String>> = BTreeMap::new();
     for (query, status) in &inventory.faults.owed {
         if status.is_none() && subject_of(*query).and_then(&severity).is_none() {
             continue;
         }
-        let what = match query {
-            Query::Port(key) => format!("{} of port {}", query.attribute(), key.port),
-            Query::PKeys(key, block) => {
-                format!("{} block {block} of port {}", query.attribute(), key.port)
-            }
-            Query::Managed(key) => {
-                let (block, port) = (key.place.block, key.port.port);
-                format!("{} block {block} of port {port}", query.attribute())
-            }
-            Query::Table(_, block) => format!("{} block {block}", query.attribute()),
-            Query::SlToVl(_, input, output) => {
-                format!("{} from port {input} to port {output}", query.attribute())
-            }
-            Query::Multicast(_, at) => format!(
-                "{} block {} position {}",
-                query.attribute(),
-                at.block,
-                at.position
-            ),
-            _ => query.attribute().to_string(),
-        };
-        let why = match status {
-            Some(status) => format!("{what} ({status})"),
-            None => format!("{what} (no answer)"),
-        };
         if let Some(node) = query.node() {
-            owed.entry(node).or_default().push(why);
+            owed.entry(node).or_default().push(question(query, status));
         }
     }
     let nodes = owed.into_iter().map(|(node, list)| {
-        if m_key::shows_node_info_only(inventory, node) {
-            let text = format!(
-                "{} answers NodeInfo and nothing else: it holds an M_Key other than sm.m_key with protection level 2 or 3, or \
-                 its management processor hangs; it is not managed; set sm.m_key to the key of the subnet manager before, or \
-                 reset the device",
-                name(node)
-            );
-            let (kind, subject) = (FindingKind::MKeyMismatch, Subject::Node(node));
-            let severity = severity(subject).unwrap_or(Severity::Error);
-            return Finding::new(kind, subject, severity, text);
-        }
-        let more = list.len().saturating_sub(SHOWN);
-        let mut text = format!(
-            "{} does not answer {}",
-            name(node),
-            list[..list.len() - more].join(", ")
-        );
-        if more > 0 {
-            text.push_str(&format!(", and {more} more"));
-        }
-        // A node that answers something else is impaired, however long it leaves the rest unanswered.
-        let subject = Subject::Node(node);
-        let is_silent = inventory.suspects.contains(&node);
-        let severity = severity(subject).filter(|_| is_silent);
-        let severity = severity.unwrap_or(Severity::Warning);
-        Finding::new(FindingKind::Incomplete, subject, severity, text)
+        let severity = severity(Subject::Node(node));
+        of_node(inventory, node, &list, severity)
     });
     let known = inventory.suspects.iter().filter(|&&node| {
         let behind_port =
@@ -287,11 +192,157 @@ pub fn findings(
         let severity = severity(subject)?;
         let text = format!(
             "{} does not answer; paths that do not need it avoid it, and its neighbours are asked whether its links are up",
-            name(node)
+            inventory.name(node)
         );
         let kind = FindingKind::Unanswering;
         Some(Finding::new(kind, subject, severity, text))
     });
-    let keys = m_key::findings(inventory, place);
+    let keys = m_key::findings(inventory, |port| place(inventory, port));
     ports.chain(nodes).chain(suspects).chain(keys).collect()
+}
+
+fn place(inventory: &Inventory, port: PortKey) -> String {
+    format!("{} port {}", inventory.name(port.node), port.port)
+}
+
+/// The finding about a fault at a port; `None`: a silence that is not shown yet.
+fn of_port(
+    inventory: &Inventory,
+    port: PortKey,
+    fault: &Fault,
+    severity: Option<Severity>,
+) -> Option<Finding> {
+    let name = |guid: Guid| inventory.name(guid);
+    let place = |port: PortKey| place(inventory, port);
+    let (kind, severity, text) = match fault {
+        Fault::Unanswering { known: Some(guid) } => (
+            FindingKind::Unanswering,
+            severity?,
+            format!(
+                "{} does not answer behind {}, although the link is up; it is kept and asked again",
+                name(*guid),
+                place(port)
+            ),
+        ),
+        Fault::Unanswering { known: None } => (
+            FindingKind::Unanswering,
+            severity?,
+            format!(
+                "no node answers behind {}, although the link is up; it is asked again",
+                place(port)
+            ),
+        ),
+        Fault::ZeroGuid => (
+            FindingKind::ZeroGuid,
+            Severity::Error,
+            format!(
+                "the node behind {} has GUID zero; program its GUID, it is left out until then",
+                place(port)
+            ),
+        ),
+        Fault::SelfCabled => (
+            FindingKind::SelfCabled,
+            Severity::Warning,
+            format!(
+                "{} is connected to itself; remove the loop-back plug",
+                place(port)
+            ),
+        ),
+        Fault::Loopback(other) => (
+            FindingKind::LoopbackCable,
+            Severity::Warning,
+            format!(
+                "a cable joins {} and port {} of the same node; no route uses it",
+                place(port),
+                other.port
+            ),
+        ),
+        Fault::DuplicateGuid { guid, first } => (
+            FindingKind::DuplicateGuid,
+            Severity::Error,
+            format!(
+                "two nodes have GUID {guid}: {} had it first and is served as before, the one behind {} is left out; give \
+                 one of them another GUID, or unplug it: the other one is served at once",
+                match first.node == *guid {
+                    true => name(*guid),
+                    false => format!("the one behind {}", place(*first)),
+                },
+                place(port)
+            ),
+        ),
+        Fault::TooFar => (
+            FindingKind::Unanswering,
+            Severity::Error,
+            format!(
+                "what is behind {} is more than 63 hops away and cannot be reached",
+                place(port)
+            ),
+        ),
+    };
+    Some(Finding::new(kind, Subject::Port(port), severity, text))
+}
+
+/// The question that is left unanswered (`status`: refused), as a finding words it.
+fn question(query: &Query, status: &Option<Status>) -> String {
+    let what = match query {
+        Query::Port(key) => format!("{} of port {}", query.attribute(), key.port),
+        Query::PKeys(key, block) => {
+            format!("{} block {block} of port {}", query.attribute(), key.port)
+        }
+        Query::Managed(key) => {
+            let (block, port) = (key.place.block, key.port.port);
+            format!("{} block {block} of port {port}", query.attribute())
+        }
+        Query::Table(_, block) => format!("{} block {block}", query.attribute()),
+        Query::SlToVl(_, input, output) => {
+            format!("{} from port {input} to port {output}", query.attribute())
+        }
+        Query::Multicast(_, at) => format!(
+            "{} block {} position {}",
+            query.attribute(),
+            at.block,
+            at.position
+        ),
+        _ => query.attribute().to_string(),
+    };
+    match status {
+        Some(status) => format!("{what} ({status})"),
+        None => format!("{what} (no answer)"),
+    }
+}
+
+/// The finding about a node that leaves the questions of `list` unanswered. `severity`: of its
+/// silence, if that is shown yet.
+fn of_node(
+    inventory: &Inventory,
+    node: Guid,
+    list: &[String],
+    severity: Option<Severity>,
+) -> Finding {
+    if m_key::shows_node_info_only(inventory, node) {
+        let text = format!(
+            "{} answers NodeInfo and nothing else: it holds an M_Key other than sm.m_key with protection level 2 or 3, or \
+             its management processor hangs; it is not managed; set sm.m_key to the key of the subnet manager before, or \
+             reset the device",
+            inventory.name(node)
+        );
+        let (kind, subject) = (FindingKind::MKeyMismatch, Subject::Node(node));
+        let severity = severity.unwrap_or(Severity::Error);
+        return Finding::new(kind, subject, severity, text);
+    }
+    let more = list.len().saturating_sub(SHOWN);
+    let mut text = format!(
+        "{} does not answer {}",
+        inventory.name(node),
+        list[..list.len() - more].join(", ")
+    );
+    if more > 0 {
+        text.push_str(&format!(", and {more} more"));
+    }
+    // A node that answers something else is impaired, however long it leaves the rest unanswered.
+    let subject = Subject::Node(node);
+    let is_silent = inventory.suspects.contains(&node);
+    let severity = severity.filter(|_| is_silent);
+    let severity = severity.unwrap_or(Severity::Warning);
+    Finding::new(FindingKind::Incomplete, subject, severity, text)
 }
