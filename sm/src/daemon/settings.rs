@@ -41,6 +41,66 @@ pub(super) fn core_config(
         ..config.clone()
     };
     log_findings(&checked_files(config)?);
+    let policy = plan_policy(config, accept_credit_loops)?;
+    if let Some(secret) = policy.ports.m_keys.secret() {
+        checksums.push_str(&format!(" m_key_secret={:016x}", secret.fingerprint()));
+    }
+    let policy = Arc::new(policy);
+    Ok(CoreConfig {
+        policy: policy.clone(),
+        damping: DampingPolicy {
+            threshold: config.flap.threshold,
+            window: millis(config.flap.window_ms),
+            hold: millis(config.flap.hold_ms),
+        },
+        health: health_policy(&config.health),
+        rebalance: RebalancePolicy {
+            after: millis(config.routing.rebalance_after_ms),
+            blocks: config.routing.rebalance_blocks as usize,
+        },
+        takeover: config.sm.takeover,
+        identity: Identity {
+            priority: config.sm.priority,
+            sm_key: config.sm.sm_key,
+        },
+        master_priority: config
+            .sm
+            .master_priority
+            .unwrap_or(match config.store.backend {
+                StoreBackend::Etcd => STAYS_MASTER,
+                StoreBackend::Sled => 0,
+            }),
+        allowed_managers: config.sm.allowed_sm_guids.clone(),
+        checksums,
+        ignores_others: config.sm.ignore_others,
+        light_sweep: millis(config.sweep.light_interval_ms),
+        reads_on_trap: config.sweep.on_trap,
+        asks_capabilities: config.sweep.capabilities
+            || policy.adaptive.is_on()
+            || config.sm.aggregation_nodes.enables().is_some(),
+        reads_error_correction: config.sweep.error_correction,
+        manages_vports: config.sm.virtualization == Virtualization::On,
+        congestion: Arc::new(config.congestion.policy()),
+        reassigns_lids: config.lids.reassign,
+        starts_inactive: config.sm.inactive,
+        standby_poll: millis(config.sm.poll_interval_ms),
+        poll_limit: config.sm.poll_limit,
+        client: client_config(config),
+        names: Arc::new(
+            config
+                .names
+                .file
+                .as_deref()
+                .map(load_node_names)
+                .unwrap_or_default()
+                .0,
+        ),
+        ..CoreConfig::default()
+    })
+}
+
+/// The planner's policy by `config`, with the files that it names.
+fn plan_policy(config: &Config, accept_credit_loops: bool) -> Result<Policy, ConfigError> {
     let root_guids = match &config.routing.root_guid_file {
         Some(file) => load_guid_file(file)?.into_iter().collect(),
         None => Vec::new(),
@@ -59,9 +119,9 @@ pub(super) fn core_config(
         sls: config.routing.adaptive_sls,
         devices: config.routing.adaptive_devices.iter().copied().collect(),
     };
-    let policy = Policy {
+    Ok(Policy {
         aggregation_nodes: config.sm.aggregation_nodes.enables(),
-        adaptive: adaptive.clone(),
+        adaptive,
         lmc: config.lids.lmc,
         lmc_enhanced_port0: config.lids.lmc_esp0,
         floating_lid: match config.sm.lid {
@@ -99,60 +159,6 @@ pub(super) fn core_config(
             None => None,
         },
         accept_credit_loops,
-    };
-    if let Some(secret) = policy.ports.m_keys.secret() {
-        checksums.push_str(&format!(" m_key_secret={:016x}", secret.fingerprint()));
-    }
-    Ok(CoreConfig {
-        policy: Arc::new(policy),
-        damping: DampingPolicy {
-            threshold: config.flap.threshold,
-            window: millis(config.flap.window_ms),
-            hold: millis(config.flap.hold_ms),
-        },
-        health: health_policy(&config.health),
-        rebalance: RebalancePolicy {
-            after: millis(config.routing.rebalance_after_ms),
-            blocks: config.routing.rebalance_blocks as usize,
-        },
-        takeover: config.sm.takeover,
-        identity: Identity {
-            priority: config.sm.priority,
-            sm_key: config.sm.sm_key,
-        },
-        master_priority: config
-            .sm
-            .master_priority
-            .unwrap_or(match config.store.backend {
-                StoreBackend::Etcd => STAYS_MASTER,
-                StoreBackend::Sled => 0,
-            }),
-        allowed_managers: config.sm.allowed_sm_guids.clone(),
-        checksums,
-        ignores_others: config.sm.ignore_others,
-        light_sweep: millis(config.sweep.light_interval_ms),
-        reads_on_trap: config.sweep.on_trap,
-        asks_capabilities: config.sweep.capabilities
-            || adaptive.is_on()
-            || config.sm.aggregation_nodes.enables().is_some(),
-        reads_error_correction: config.sweep.error_correction,
-        manages_vports: config.sm.virtualization == Virtualization::On,
-        congestion: Arc::new(config.congestion.policy()),
-        reassigns_lids: config.lids.reassign,
-        starts_inactive: config.sm.inactive,
-        standby_poll: millis(config.sm.poll_interval_ms),
-        poll_limit: config.sm.poll_limit,
-        client: client_config(config),
-        names: Arc::new(
-            config
-                .names
-                .file
-                .as_deref()
-                .map(load_node_names)
-                .unwrap_or_default()
-                .0,
-        ),
-        ..CoreConfig::default()
     })
 }
 
