@@ -12,11 +12,8 @@
 
 use std::collections::BTreeMap;
 
-use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
-
-use super::{Hardware, InventoryNode};
-use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// How many kinds of devices have habits: far more than a subnet has. Kinds beyond it get both
 /// requests each time.
@@ -64,7 +61,7 @@ impl DeviceKind {
     }
 
     /// Whether the node has a port of this kind.
-    fn is_of(self, info: &NodeInfo) -> bool {
+    pub(crate) fn is_of(self, info: &NodeInfo) -> bool {
         let port = match self.role {
             PortRole::Management => PortNum::ZERO,
             PortRole::End | PortRole::External => PortNum(1),
@@ -195,7 +192,7 @@ pub const HABITS: &[DeviceHabitInfo] = &[
 ];
 
 impl DeviceHabit {
-    const fn bit(self) -> u32 {
+    pub(crate) const fn bit(self) -> u32 {
         1 << self as u8
     }
 }
@@ -286,76 +283,12 @@ impl DeviceHabits {
     pub fn bits(&self) -> impl Iterator<Item = (DeviceKind, u32)> + '_ {
         self.kinds.iter().map(|(&kind, &bits)| (kind, bits))
     }
-
-    /// Findings about the habits of devices in the subnet, for the operator.
-    pub fn findings(&self, hardware: &Hardware) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        for (&kind, &bits) in &self.kinds {
-            let Some(devices) = DevicesOfKind::of(hardware, kind) else {
-                continue;
-            };
-            for info in HABITS.iter().filter(|info| bits & info.habit.bit() != 0) {
-                findings.push(devices.finding(info.does, info.instead));
-            }
-        }
-        findings
-    }
-}
-
-/// The devices of a kind that are in the subnet.
-pub struct DevicesOfKind {
-    kind: DeviceKind,
-    first: Guid,
-    name: String,
-    count: usize,
-}
-
-impl DevicesOfKind {
-    /// Those of `kind`; `None` where there are none.
-    pub fn of(hardware: &Hardware, kind: DeviceKind) -> Option<DevicesOfKind> {
-        let mut nodes = hardware.nodes().filter(|(_, node)| kind.is_of(&node.info));
-        let (first, _): (Guid, &InventoryNode) = nodes.next()?;
-        Some(DevicesOfKind {
-            kind,
-            first,
-            name: hardware.name(first),
-            count: 1 + nodes.count(),
-        })
-    }
-
-    /// The finding about their deviation (after "they"), and the way around it.
-    pub fn finding(&self, does: &str, instead: &str) -> Finding {
-        let DeviceKind {
-            vendor,
-            device,
-            revision,
-            role,
-        } = self.kind;
-        let at = match role {
-            PortRole::End => "",
-            PortRole::Management => ", at port 0",
-            PortRole::External => ", at external ports",
-        };
-        let others = match self.count - 1 {
-            0 => String::new(),
-            others => format!(" and {others} more"),
-        };
-        let text = format!(
-            "{}{others} (vendor {vendor:#x}, device {device}, revision {revision:#x}{at}) {does}; {instead}; \
-             traffic is not affected, and nothing is to be done",
-            self.name
-        );
-        Finding::new(
-            FindingKind::DeviceHabit,
-            Subject::Node(self.first),
-            Severity::Info,
-            text,
-        )
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use rsm_ids::Guid;
+
     use super::*;
 
     const KIND: DeviceKind = DeviceKind {
@@ -415,12 +348,5 @@ mod tests {
             let learned = habits.learn(kind, DeviceHabit::RefusesExtendedSpeeds);
             assert_eq!(learned, (revision as usize) < KINDS_MAX);
         }
-    }
-
-    #[test]
-    fn habits_of_absent_devices_are_no_finding() {
-        let mut habits = DeviceHabits::default();
-        habits.learn(KIND, DeviceHabit::RefusesExtendedSpeeds);
-        assert!(habits.findings(&Hardware::default()).is_empty());
     }
 }

@@ -21,6 +21,7 @@ pub mod expected;
 pub mod fabric;
 pub mod findings;
 pub mod footprint;
+mod habit_findings;
 pub mod habits;
 mod hardware;
 pub mod image;
@@ -40,6 +41,7 @@ pub mod vports;
 pub mod whole;
 mod writes;
 
+pub use self::habit_findings::DevicesOfKind;
 pub use self::hardware::{Hardware, MKeySign};
 pub use self::lid_claim::LidClaim;
 pub use self::node_names::NodeNames;

@@ -13,9 +13,9 @@ use rsm_model::vports::VPort;
 use rsm_plan::Plan;
 use rsm_state::{Identity, Snapshot};
 
+use super::alias_index::AliasIndex;
 use super::changed::ChangedNodes;
 use super::ends::{EndIx, EndPort, Ends, vport_of};
-use super::guids::AliasIndex;
 use super::minima::Minima;
 use super::partitions::Memberships;
 use super::path_qos::PathQos;

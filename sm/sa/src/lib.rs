@@ -11,9 +11,12 @@
 //!
 //! Nothing here knows the core, sends a Set, or reads a clock.
 
+mod alias_index;
 mod answer;
+mod asked;
 mod changed;
 mod directory;
+mod directory_qos;
 mod due;
 mod ends;
 pub mod events;

@@ -11,7 +11,6 @@ use rsm_plan::policy::Policy;
 use rsm_plan::qos::{PortClass, Qos};
 use rsm_routing::lanes::DROP;
 
-use super::directory::Directory;
 use super::ends::{EndIx, EndPort};
 use super::partitions::Memberships;
 
@@ -113,6 +112,18 @@ impl PathQos {
             rules: policy.qos_policy.as_ref().map(groups),
             dropped: PortClass::ALL.map(dropped),
         })
+    }
+
+    /// How many end ports are in a group of the policy, by its index; 0 for a group of no rule.
+    pub(super) fn ports_in_group(&self, group: usize) -> usize {
+        let groups = self.rules.as_ref().map(|rules| &rules.groups);
+        let set = groups.and_then(|groups| groups.get(group));
+        set.map_or(0, EndSet::len)
+    }
+
+    /// A bit for each SL that ports of this class drop.
+    pub(super) fn dropped(&self, class: PortClass) -> u16 {
+        self.dropped[class as usize]
     }
 
     /// The level of a query for a path from one port to another; `None` without a policy.
@@ -219,89 +230,6 @@ fn has_port(group: &PortGroup, fabric: &Fabric, end: &EndPort) -> bool {
                 false => port == end.at.port,
             })
         })
-}
-
-impl Directory {
-    /// How many end ports are in a group of the policy, by its index; 0 for a group of no rule.
-    pub fn ports_in_group(&self, group: usize) -> usize {
-        let rules = self.qos.as_ref().and_then(|qos| qos.rules.as_ref());
-        let set = rules.and_then(|rules| rules.groups.get(group));
-        set.map_or(0, EndSet::len)
-    }
-
-    /// The level that the policy gives a query.
-    pub(super) fn level_of(
-        &self,
-        from: EndIx,
-        to: EndIx,
-        criteria: &Criteria,
-    ) -> Option<Chosen<'_>> {
-        self.qos.as_ref()?.choose(from, to, criteria)
-    }
-
-    /// A bit for each SL on which a port on the way drops packets between two ports, by the tables
-    /// of section `qos`.
-    pub(super) fn dropped(&self, from: EndIx, to: EndIx) -> u16 {
-        let Some(qos) = &self.qos else {
-            return 0;
-        };
-        let of = |class: PortClass| qos.dropped[class as usize];
-        let ((source, _), (target, _)) = (self.port(from), self.port(to));
-        let mut dropped = match source.kind() {
-            NodeType::Switch => 0,
-            NodeType::Router => of(PortClass::Router),
-            _ => of(PortClass::ChannelAdapter),
-        };
-        let [Some(first), Some(last)] = self.minima.switches(from, to) else {
-            return dropped;
-        };
-        // Switches hold the tables of the engine where it needs its own.
-        if from == to || !self.plan.routing.lanes.is_single() {
-            return dropped;
-        }
-        if first != last {
-            dropped |= of(PortClass::SwitchToSwitch);
-        }
-        dropped
-            | match &target.switch {
-                None => of(PortClass::SwitchExternal),
-                Some(switch) if switch.enhanced_port0() => of(PortClass::SwitchPort0),
-                Some(_) => 0,
-            }
-    }
-
-    /// The origin of a service level in words.
-    pub fn reason_in_words(&self, reason: SlReason) -> String {
-        let policy = self.plan.policy.qos_policy.as_deref();
-        let file = policy.map(|policy| policy.file.display().to_string());
-        let file = file.unwrap_or_default();
-        match reason {
-            SlReason::Requested => "as requested".to_owned(),
-            SlReason::Engine => format!("the routes of {} need it", self.plan.routing.engine),
-            SlReason::DefaultLevel => {
-                let level = policy.map_or("", |policy| policy.default_level().name.as_str());
-                format!("level {level} of {file}, for queries that match no rule")
-            }
-            SlReason::Rule(at) => {
-                let rule = policy.and_then(|policy| Some((policy, policy.rules.get(at)?)));
-                let Some((policy, rule)) = rule else {
-                    return format!("a rule of {file}");
-                };
-                let level = &policy.level_of(rule).name;
-                let description = match rule.description.as_str() {
-                    "" => String::new(),
-                    text => format!(" ({text})"),
-                };
-                format!("rule of {file}:{}{description}, level {level}", rule.line)
-            }
-            SlReason::Partition(p_key) => {
-                let partition = self.plan.policy.partitions.find(p_key);
-                let name = partition.map_or("", |partition| partition.name.as_str());
-                format!("that of partition {name}")
-            }
-            SlReason::Lowest => "the lowest that no port drops".to_owned(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use rsm_mad::wire::sa::{
 };
 
 use super::answer::{self, SaAnswer};
+use super::asked::Asked;
 use super::directory::Directory;
 use super::ends::EndIx;
 use super::trust::Trust;
@@ -157,7 +158,7 @@ impl Sa {
         } else {
             self.multicast.view()
         };
-        query::answer(&query::Asked {
+        query::answer(&Asked {
             header,
             data,
             trust,

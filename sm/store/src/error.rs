@@ -1,8 +1,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Epoch;
-use super::io::Operation;
+use super::operation::Operation;
+use super::reign::Epoch;
 
 /// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]

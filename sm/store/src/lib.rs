@@ -24,7 +24,6 @@ mod checksum;
 mod codec;
 mod database;
 mod deadline;
-mod epoch;
 mod error;
 pub mod etcd;
 mod export;
@@ -38,18 +37,21 @@ pub mod journal;
 mod layout;
 mod lock;
 mod memory;
+mod operation;
 mod records;
+mod reign;
 pub mod replica;
 mod replicated;
 mod report;
+mod shared_tables;
 mod sidecar;
 mod sled_store;
 #[cfg(test)]
 mod tests;
+mod traits;
 
 pub use checksum::Checksum;
 pub use deadline::Deadline;
-pub use epoch::{Epoch, Life, SeenEpoch, SharedStore};
 pub use error::StoreError;
 pub use fabric::StoreFabric;
 pub use folder::FolderStore;
@@ -58,32 +60,11 @@ pub use records::{
     Bytes, ChangeError, ChangeSet, NAMESPACE_MAX, Namespace, NamespaceError, Persisted,
     RECORD_KEY_MAX, RECORD_VALUE_MAX,
 };
-pub use replicated::{
-    CABLING, CLAIMS, FOLLOWED_TABLES, LOCAL_TABLES, Replicated, last_commit, number_commit,
-};
+pub use reign::{Epoch, Life, SeenEpoch};
+pub use replicated::Replicated;
 pub use report::{LoadReport, Origin, Quarantined};
+pub use shared_tables::{
+    CABLING, CLAIMS, FOLLOWED_TABLES, LOCAL_TABLES, last_commit, number_commit,
+};
 pub use sled_store::SledStore;
-
-/// Keeps the state that must survive a restart. One task owns it and is the only one to write.
-///
-/// A batch is a [`ChangeSet`]: rows of tables, each with its new value, and the plan's generation.
-/// *Stored* means that it survives what the back end survives when [`Store::commit`] returns: for
-/// [`SledStore`] the death of the process and of the machine's power, for
-/// [`EtcdStore`](etcd::EtcdStore) the loss of fewer than half of etcd's members, for
-/// [`MemoryStore`] nothing. [`Replicated`] stores on this machine, and lets a shared store follow.
-pub trait Store: Send {
-    /// Everything that was committed, and the report of the opening.
-    fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError>;
-
-    /// Makes all changes or none; they are durable when it returns.
-    ///
-    /// # Errors
-    ///
-    /// After an error the store holds the state before or the state after, and the same changes may
-    /// be committed again once the cause is gone. Only a batch that is larger than a transaction of
-    /// etcd can be there in part, row by row.
-    fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError>;
-
-    /// Ends it in good order; afterwards nothing can be committed. Closing twice is fine.
-    fn close(&mut self) -> Result<(), StoreError>;
-}
+pub use traits::{SharedStore, Store};

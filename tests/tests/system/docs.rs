@@ -55,14 +55,14 @@ const POLL: Duration = Duration::from_millis(20);
 const SHOWN_LINES: usize = 40;
 
 /// Line 1 of every script, in place of the page's title. `settle` waits for the daemons in the
-/// background, which are degraded for as long as a page shows a fault; ERR names the command that
+/// background, which miss parts or are degraded for as long as a page shows a fault; ERR names the command that
 /// failed. No newline: line numbers are those of the page.
 const PRELUDE: &str = concat!(
     r#"trap 'echo "FAILED at line $LINENO: $BASH_COMMAND (exit code $?)" >&2' ERR; "#,
     r#"settle() { local status=; for _ in {1..300}; do local waiting=; "#,
     r#"for directory in $(jobs -r | sed -n 's/.*--state-dir \([^ ]*\).*/\1/p'); do "#,
     r#"status=$(rsmctl --server "unix:$directory/rsm.sock" status 2>&1 || true); "#,
-    r#"grep -Eq '^State  *(up$|degraded)' <<< "$status" || waiting=yes; done; "#,
+    r#"grep -Eq '^State  *(up$|up,|degraded)' <<< "$status" || waiting=yes; done; "#,
     r#"if jobs -r | grep -q 'rsm sim serve' && [ ! -S "$TMPDIR/rsm-sim.sock" ]; "#,
     r#"then waiting=yes; fi; "#,
     r#"if [ -z "$waiting" ]; then return 0; fi; sleep 0.1; done; "#,

@@ -8,8 +8,9 @@
 
 use std::collections::BTreeMap;
 
+use rsm_model::DevicesOfKind;
 use rsm_model::findings::Finding;
-use rsm_model::habits::{DeviceKind, DevicesOfKind};
+use rsm_model::habits::DeviceKind;
 use rsm_model::port_info::FieldMask;
 
 use crate::sweep::inventory::Inventory;

@@ -17,35 +17,11 @@ use rsm_mad::Time;
 use rsm_model::alias_guids::AliasGuids;
 
 pub(crate) use self::change::AliasRequester;
+use super::alias_index::AliasIndex;
 use super::directory::Directory;
 
 /// How long a port that is gone keeps its alias GUIDs: as long as its memberships.
 const KEEP: Duration = Duration::from_secs(10);
-
-/// The alias GUIDs of all ports at one moment.
-#[derive(Clone, Default, Debug)]
-pub struct AliasIndex {
-    aliases: Arc<AliasGuids>,
-    /// By alias: the GUID of its port.
-    owners: Arc<BTreeMap<Guid, Guid>>,
-}
-
-impl AliasIndex {
-    /// The GUID of the port that has this alias.
-    pub fn owner(&self, alias: Guid) -> Option<Guid> {
-        self.owners.get(&alias).copied()
-    }
-
-    /// The alias GUIDs of each port.
-    pub fn aliases(&self) -> &Arc<AliasGuids> {
-        &self.aliases
-    }
-
-    /// Whether there is no alias GUID.
-    pub fn is_empty(&self) -> bool {
-        self.owners.is_empty()
-    }
-}
 
 /// All alias GUIDs.
 #[derive(Debug, Default)]

@@ -6,8 +6,8 @@ use rsm_mad::wire::sa::{ComponentMask, MultiPathRecord, PathRecord, Record, SaSt
 use super::constraints::PathConstraints;
 use super::pairs::{Ends, Pairs};
 use super::{Body, Finder};
+use crate::asked::Asked;
 use crate::ends::EndIx;
-use crate::query::Asked;
 
 /// How many paths there are at most where the query does not say (IBA 15.2.5.20): the maximum of
 /// NumbPath.

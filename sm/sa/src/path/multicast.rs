@@ -5,9 +5,9 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, SaStatus, Selector};
 
 use super::constraints::PathConstraints;
 use crate::answer::Body;
+use crate::asked::Asked;
 use crate::ends::EndIx;
 use crate::mcast::MulticastGroup;
-use crate::query::Asked;
 
 /// The path to a group.
 pub(super) fn answer(

@@ -11,9 +11,9 @@ use rsm_routing::topology::PortUse;
 use super::constraints::PathConstraints;
 use super::pairs::Pairs;
 use super::{Body, DESTINATION, Finder, SOURCE, end};
+use crate::asked::Asked;
 use crate::directory::Directory;
 use crate::ends::EndIx;
-use crate::query::Asked;
 
 /// The answer to GetTraceTable, whose request carries a PathRecord: the nodes along the first such
 /// path, source and destination included. Empty where there is no such path.

@@ -21,42 +21,24 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
-use rsm_mad::Time;
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::{
     ClassPortInfo, ComponentMask, GuidInfoRecord, InformInfo, InformInfoRecord,
     LinearForwardingTableRecord, LinkRecord, McMemberRecord, MultiPathRecord,
     MulticastForwardingTableRecord, NodeRecord, PKeyTableRecord, PathRecord, PortInfoRecord,
-    Record, SaHeader, SaStatus, ServiceRecord, SlToVlMappingTableRecord, SmInfoRecord,
-    SwitchInfoRecord, TraceRecord, VlArbitrationTableRecord,
+    Record, SaStatus, ServiceRecord, SlToVlMappingTableRecord, SmInfoRecord, SwitchInfoRecord,
+    TraceRecord, VlArbitrationTableRecord,
 };
 use rsm_model::fabric::PortRef;
 use rsm_plan::qos::PortTables;
 
 use super::answer::{Body, Wanted};
+pub(super) use super::asked::Asked;
 use super::directory::Directory;
 use super::ends::EndIx;
-use super::events::Events;
-use super::mcast::GroupsView;
 use super::path;
-use super::services::ServiceRegistry;
 use super::template::Template;
 use super::trust::Trust;
-
-/// A request whose header is in order.
-pub(super) struct Asked<'a> {
-    pub(super) header: &'a SaHeader,
-    pub(super) data: &'a [u8],
-    pub(super) trust: Trust,
-    pub(super) requester: EndIx,
-    /// Whether records of virtual ports are part of tables that name no port.
-    pub(super) lists_vports: bool,
-    pub(super) directory: &'a Arc<Directory>,
-    pub(super) view: &'a GroupsView,
-    pub(super) services: &'a ServiceRegistry,
-    pub(super) subscriptions: &'a Events,
-    pub(super) now: Time,
-}
 
 /// Every attribute of the class that the SA answers.
 pub(super) const ATTRIBUTES: [AttrId; 19] = [

@@ -1,55 +1,37 @@
-//! The reign of one master over a store that several managers share.
-//!
-//! Each transaction compares the revision of the epoch's key, so that the first write of a deposed
-//! master fails as a whole. A manager claims the epoch over a master that it finds silent, once the
-//! holder has shown no sign of life for three seconds, or after the holder has given it up. Signs
-//! of life are changes of a key: no clock of another machine counts.
+//! What keeps state: a store of one machine, and one that several managers share.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use rsm_ids::Guid;
 
-use super::{Deadline, Persisted, Store, StoreError};
+use super::deadline::Deadline;
+use super::error::StoreError;
+use super::records::{ChangeSet, Persisted};
+use super::reign::{Epoch, Life, SeenEpoch};
+use super::report::LoadReport;
 
-/// One master's reign. Only its holder may write the shared store, and each of its writes is made
-/// on the condition that the reign has not ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Epoch {
-    /// Counts reigns over the store's whole life, from 1.
-    pub number: u64,
-    /// The GUID that the holder shows in its SMInfo.
-    pub holder: Guid,
-}
+/// Keeps the state that must survive a restart. One task owns it and is the only one to write.
+///
+/// A batch is a [`ChangeSet`]: rows of tables, each with its new value, and the plan's generation.
+/// *Stored* means that it survives what the back end survives when [`Store::commit`] returns: for
+/// [`SledStore`](crate::SledStore) the death of the process and of the machine's power, for
+/// [`EtcdStore`](crate::etcd::EtcdStore) the loss of fewer than half of etcd's members, for
+/// [`MemoryStore`](crate::MemoryStore) nothing. [`Replicated`](crate::Replicated) stores on this machine, and lets a shared store follow.
+pub trait Store: Send {
+    /// Everything that was committed, and the report of the opening.
+    fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError>;
 
-impl fmt::Display for Epoch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "epoch {} of {}", self.number, self.holder)
-    }
-}
+    /// Makes all changes or none; they are durable when it returns.
+    ///
+    /// # Errors
+    ///
+    /// After an error the store holds the state before or the state after, and the same changes may
+    /// be committed again once the cause is gone. Only a batch that is larger than a transaction of
+    /// etcd can be there in part, row by row.
+    fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError>;
 
-/// An epoch as it was read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SeenEpoch {
-    /// The epoch.
-    pub epoch: Epoch,
-    /// Changes with each epoch: a claim is made on the condition that it is still this.
-    pub revision: i64,
-    /// Changes with each sign of life of the holder.
-    pub beat: i64,
-    /// The holder has given it up.
-    pub is_released: bool,
-    /// The number of the last plan that the holder has stored; 0: none.
-    pub plan: u64,
-}
-
-/// Whether a claim depends on the life of the holder that it deposes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Life {
-    /// It does not: the epoch is the claimant's own, was given up, or ends in any case.
-    Ignored,
-    /// The claim fails if the holder has shown a sign of life since the epoch was seen.
-    Counts,
+    /// Ends it in good order; afterwards nothing can be committed. Closing twice is fine.
+    fn close(&mut self) -> Result<(), StoreError>;
 }
 
 /// A store that several managers share; at most one of them, the holder of the epoch, writes.

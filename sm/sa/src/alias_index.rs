@@ -1,0 +1,32 @@
+//! The ports that alias GUIDs belong to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_ids::Guid;
+use rsm_model::alias_guids::AliasGuids;
+
+/// The alias GUIDs of all ports at one moment.
+#[derive(Clone, Default, Debug)]
+pub struct AliasIndex {
+    pub(super) aliases: Arc<AliasGuids>,
+    /// By alias: the GUID of its port.
+    pub(super) owners: Arc<BTreeMap<Guid, Guid>>,
+}
+
+impl AliasIndex {
+    /// The GUID of the port that has this alias.
+    pub fn owner(&self, alias: Guid) -> Option<Guid> {
+        self.owners.get(&alias).copied()
+    }
+
+    /// The alias GUIDs of each port.
+    pub fn aliases(&self) -> &Arc<AliasGuids> {
+        &self.aliases
+    }
+
+    /// Whether there is no alias GUID.
+    pub fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+}
