@@ -131,7 +131,8 @@ fn no_module_graph_has_a_cycle_but_those_known() {
         let known = TANGLED.iter().find(|(crate_name, ..)| crate_name == name);
         for cycle in graph.cycles() {
             match known {
-                Some(&(known, most, _)) if cycle.len() <= most && tangled.insert(known) => {}
+                Some(&(known, most, _)) if cycle.modules.len() <= most && tangled.insert(known) => {
+                }
                 _ => {
                     let _ = writeln!(complaints, "{name}: {}", graph.explain(&cycle));
                 }
