@@ -3,9 +3,9 @@
 //! A file is read as a whole, every error in it is reported with its place, the text found and the
 //! text expected; with one error nothing of it is used. [`Config::sample`] documents every key.
 //!
-//! In: files and their text. Out: a [`Config`], the policies that planner, sweep, monitor and SA take, and
-//! findings about what was found. [`overlay`] holds what operators change while rsm runs, [`m_keys`] the
-//! keys of ports.
+//! In: files and their text. Out: a [`Config`], the policies that planner, sweep, monitor and SA
+//! take, and findings about what was found. [`overlay`] holds what operators change while rsm runs,
+//! [`m_keys`] the keys of ports.
 //!
 //! Nothing here knows a subnet: a name or GUID that no port has is found by those who plan.
 

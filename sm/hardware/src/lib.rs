@@ -1,8 +1,8 @@
 //! Asks devices and writes to them.
 //!
-//! In: a plan, the policies of sweeps and pushes, and the answers of devices. Out: datagrams to send,
-//! what the answers say, recorded in the [`Hardware`](rsm_model::Hardware), and findings about devices
-//! that answer wrongly or not at all.
+//! In: a plan, the policies of sweeps and pushes, and the answers of devices. Out: datagrams to
+//! send, what the answers say, recorded in the [`Hardware`](rsm_model::Hardware), and findings
+//! about devices that answer wrongly or not at all.
 //!
 //! Three machines without I/O follow each other:
 //!

@@ -2,11 +2,12 @@
 //!
 //! In: answers of nodes, which a sweep records, and Sets, which a push records. Out: two pictures.
 //! [`Hardware`] is the only mutable one: nodes, ports, images of their tables, and what each kind
-//! of device was seen to do ([`habits`], [`capabilities`]). [`fabric::Fabric`] is built from it, with
-//! its cables resolved, and never changes: planning, queries and dumps read that one.
+//! of device was seen to do ([`habits`], [`capabilities`]). [`fabric::Fabric`] is built from it,
+//! with its cables resolved, and never changes: planning, queries and dumps read that one.
 //!
 //! Beside them stand the words that all layers share: [`findings`], the parts that were there and
-//! are gone ([`expected`]), and the values of PortInfo that a subnet manager writes ([`port_info`]).
+//! are gone ([`expected`]), and the values of PortInfo that a subnet manager writes
+//! ([`port_info`]).
 //!
 //! Nothing here knows a plan, an engine or a configuration, asks a device, or reads a clock.
 //!

@@ -1,7 +1,8 @@
 //! The published state of a subnet manager: what readers need without its core.
 //!
-//! In: what the core publishes after each pass. Out: a [`Snapshot`], immutable, some pointers to copy: the
-//! fabric, the plan, findings, the role and the identities of managers, and how the last passes went.
+//! In: what the core publishes after each pass. Out: a [`Snapshot`], immutable, some pointers to
+//! copy: the fabric, the plan, findings, the role and the identities of managers, and how the last
+//! passes went.
 //!
 //! Queries of hosts, the API, dumps and the history read this and nothing else of the core. Nothing
 //! here changes a fabric or sends a datagram.
