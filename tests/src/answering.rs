@@ -16,7 +16,6 @@ use rsm_mad::transport::{
 };
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaHeader};
-use rsm_sa;
 use rsm_sim::live::{self, SimHandle, SimTransport};
 use rsm_state::Snapshot;
 

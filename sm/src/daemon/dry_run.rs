@@ -12,7 +12,6 @@ use rsm_hardware::push::Foreseen;
 use rsm_mad::transport::{Datagram, Sinks};
 use rsm_mad::wire::header::{MadHeader, Method};
 use rsm_model::findings::FindingKind;
-use rsm_plan;
 use rsm_view::publish::dry_run::DryRunReport;
 use tokio::sync::mpsc;
 

@@ -44,7 +44,6 @@ use rsm_ids::{PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Inbound, LocalPort, PortEvent, Sink, Sinks};
 use rsm_mad::wire::attr::PortState;
-use rsm_plan;
 use rsm_state::{Convergence, Role, Snapshot};
 use rsm_store::StoreFabric;
 use rsm_store::io::Disk;

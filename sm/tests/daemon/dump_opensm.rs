@@ -9,7 +9,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rsm_config;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
 use rsm_routing::tables::Lft;

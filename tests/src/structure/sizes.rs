@@ -131,7 +131,6 @@ impl Sizes {
         for module in &source.modules {
             let mut measure = Measure {
                 file: &source.files[module.file].path,
-                module: &module.path,
                 sizes: &mut sizes,
                 functions: &mut functions,
                 types: &mut types,
@@ -166,14 +165,14 @@ struct Impls {
     methods: usize,
 }
 
-/// Types by top-level module and name: two modules may each have a type of one name.
-type Types = BTreeMap<(String, String), Impls>;
+/// Types of a crate by name: those of two modules with one name count as one.
+type Types = BTreeMap<String, Impls>;
 
 fn spread(types: Types) -> Vec<SpreadType> {
     let mut spread: Vec<SpreadType> = types
         .into_iter()
         .filter(|(_, impls)| impls.files.len() > MANY_FILES)
-        .map(|((_, name), impls)| SpreadType {
+        .map(|(name, impls)| SpreadType {
             name,
             files: impls.files.len(),
             methods: impls.methods,
@@ -186,7 +185,6 @@ fn spread(types: Types) -> Vec<SpreadType> {
 /// The visitor of one module.
 struct Measure<'a> {
     file: &'a Path,
-    module: &'a [String],
     sizes: &'a mut Sizes,
     functions: &'a mut Vec<LongFunction>,
     types: &'a mut Types,
@@ -260,8 +258,7 @@ impl<'ast> Visit<'ast> for Measure<'_> {
             && let Type::Path(of) = &*item.self_ty
             && let Some(last) = of.path.segments.last()
         {
-            let top = self.module.first().cloned().unwrap_or_default();
-            let impls = self.types.entry((top, last.ident.to_string())).or_default();
+            let impls = self.types.entry(last.ident.to_string()).or_default();
             impls.files.insert(self.file.to_owned());
             let methods = item.items.iter().filter(
                 |item| matches!(item, ImplItem::Fn(function) if !is_test_only(&function.attrs)),

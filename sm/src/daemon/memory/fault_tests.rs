@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use rsm_ids::Guid;
-use rsm_sa;
 use rsm_store::io::{Disk, Operation};
 use rsm_store::journal::Journal;
 

@@ -45,7 +45,6 @@ use rsm_model::footprint::Footprints;
 use rsm_model::habits::{DeviceHabits, DeviceKind, PortRole};
 use rsm_model::port_info::FieldMask;
 use rsm_plan::lids::{Claim, Claims};
-use rsm_sa;
 use rsm_store::io::Disk;
 use rsm_store::journal::Journal;
 use rsm_store::{

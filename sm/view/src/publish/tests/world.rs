@@ -14,7 +14,6 @@ use rsm_core::{Core, CoreConfig, Effect, Event, SavedCoreState};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Inbound, PortEvent};
-use rsm_plan;
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
 use rsm_state::{Convergence, Snapshot, Ticket};
