@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
-use super::{BLOCK_LIDS, Lft, Tables};
+use super::{BLOCK_LIDS, Lft, NO_PATH, Tables};
 use crate::topology::SwitchIdx;
 
 /// An entry that differs between two tables of a switch.
@@ -58,6 +58,17 @@ impl<'a> Difference<'a> {
     /// The tables after.
     pub fn after(&self) -> &'a Tables {
         self.after
+    }
+
+    /// The entry of a LID before, also of a switch that had no table.
+    pub fn entry_before(&self, switch: SwitchIdx, lid: Lid) -> u8 {
+        let lft = self.before.lfts.get(switch.index());
+        lft.map_or(NO_PATH, |lft| lft.entry(lid))
+    }
+
+    /// The entry of a LID after.
+    pub fn entry_after(&self, switch: SwitchIdx, lid: Lid) -> u8 {
+        self.after.lft(switch).entry(lid)
     }
 
     /// Whether all entries are alike.

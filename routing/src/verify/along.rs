@@ -25,12 +25,17 @@
 //! LIDs are independent, so this module takes them block by block: the entries of one block in all
 //! switches fit a processor's cache, in any order of the pairs.
 
+mod block_entries;
+mod directions;
+
 use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
 
+use self::block_entries::{BLOCKS_PER_CHANGE, BlockEntries};
+use self::directions::{Direction, Directions};
 use super::{IdleLinks, Unwritten};
-use crate::tables::{BLOCK_LIDS, Difference, NO_PATH, Tables};
-use crate::topology::{PortUse, SwitchIdx, Topology};
+use crate::tables::{Difference, NO_PATH, Tables};
+use crate::topology::{SwitchIdx, Topology};
 
 /// Tables that the switches hold one after the other.
 #[derive(Clone, Debug)]
@@ -106,12 +111,7 @@ pub fn stages_along_opening(
         });
     }
     let blocks = by_block(difference);
-    let mut directions = Directions {
-        topology,
-        is_above: &is_above,
-        known: Vec::new(),
-        stride: 0,
-    };
+    let mut directions = Directions::new(topology, &is_above);
     let changes: usize = blocks.iter().map(|(_, switches)| switches.len()).sum();
     let all = blocks.last().map_or(0, |(last, _)| last + 1) * topology.switch_count();
     if changes * BLOCKS_PER_CHANGE >= all {
@@ -137,7 +137,8 @@ pub fn stages_along_opening(
     for (sender, lid) in turns {
         let mut switch = sender;
         if fixed.switches.contains(&sender)
-            && let Direction::Down(receiver) = directions.get(sender, way.before(sender, lid))
+            && let Direction::Down(receiver) =
+                directions.get(sender, difference.entry_before(sender, lid))
         {
             switch = receiver;
         }
@@ -178,77 +179,6 @@ fn by_block(difference: &Difference<'_>) -> Vec<(usize, Vec<SwitchIdx>)> {
         .collect()
 }
 
-/// The direction of an output port in the order of the switches.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    /// Nowhere.
-    Nowhere,
-    /// To a host, or to the switch itself.
-    End,
-    Up(SwitchIdx),
-    Down(SwitchIdx),
-}
-
-/// The direction of every output port, and the switches above a switch.
-struct Directions<'a> {
-    topology: &'a Topology,
-    /// Whether the first lies above the second.
-    is_above: &'a (dyn Fn(SwitchIdx, SwitchIdx) -> bool + Sync),
-    /// The directions of `stride` ports of each switch, the last one that of ports which it does
-    /// not have. Empty: each is found where it is needed.
-    known: Vec<Direction>,
-    stride: usize,
-}
-
-impl Directions<'_> {
-    fn find_all(&mut self) {
-        let topology = self.topology;
-        let ports = topology.indices().map(|at| topology.port_uses(at).len());
-        self.stride = ports.max().unwrap_or(0) + 1;
-        let of_switch = |switch| -> Vec<Direction> {
-            // Ports are numbered by 8 bits.
-            let ports = (0..self.stride).map(|port| u8::try_from(port).unwrap_or(NO_PATH));
-            ports.map(|port| self.find(switch, port)).collect()
-        };
-        self.known = topology.par_indices().flat_map_iter(of_switch).collect();
-    }
-
-    fn get(&self, switch: SwitchIdx, entry: u8) -> Direction {
-        if self.known.is_empty() {
-            return self.find(switch, entry);
-        }
-        let port = usize::from(entry).min(self.stride - 1);
-        self.known[switch.index() * self.stride + port]
-    }
-
-    fn find(&self, switch: SwitchIdx, entry: u8) -> Direction {
-        match self.topology.port_use(switch, PortNum(entry)) {
-            PortUse::Link { peer, .. } if (self.is_above)(peer, switch) => Direction::Up(peer),
-            PortUse::Link { peer, .. } => Direction::Down(peer),
-            PortUse::Destination(_) => Direction::End,
-            PortUse::Unused => Direction::Nowhere,
-        }
-    }
-
-    fn is_up(&self, switch: SwitchIdx, entry: u8) -> bool {
-        matches!(self.get(switch, entry), Direction::Up(_))
-    }
-
-    /// The switch that packets go on to.
-    fn next(&self, switch: SwitchIdx, entry: u8) -> Option<SwitchIdx> {
-        match self.get(switch, entry) {
-            Direction::Up(next) | Direction::Down(next) => Some(next),
-            Direction::Nowhere | Direction::End => None,
-        }
-    }
-
-    /// The neighbours above a switch.
-    fn above(&self, switch: SwitchIdx) -> impl Iterator<Item = SwitchIdx> + '_ {
-        let neighbours = self.topology.groups(switch).map(|group| group.neighbour);
-        neighbours.filter(move |&neighbour| (self.is_above)(neighbour, switch))
-    }
-}
-
 /// An entry that waits for a later stage than the first.
 struct Late {
     switch: SwitchIdx,
@@ -276,92 +206,6 @@ enum Conflict {
     Cycle,
 }
 
-/// The entries of the LIDs of one block, in all switches.
-///
-/// The same block of two tables lies whole pages apart, at addresses that displace each other in a
-/// processor's cache. Where many switches change, the block is copied, and all of its LIDs are
-/// followed within the cache.
-struct BlockEntries<'a> {
-    difference: &'a Difference<'a>,
-    block: usize,
-    is_copied: bool,
-    /// The copies: [`BLOCK_LIDS`] entries for each switch.
-    before: Vec<u8>,
-    after: Vec<u8>,
-}
-
-/// Where at least one in this many blocks of tables changes, all are prepared to be looked up.
-const BLOCKS_PER_CHANGE: usize = 16;
-
-impl<'a> BlockEntries<'a> {
-    fn new(difference: &'a Difference<'a>) -> BlockEntries<'a> {
-        BlockEntries {
-            difference,
-            block: 0,
-            is_copied: false,
-            before: Vec::new(),
-            after: Vec::new(),
-        }
-    }
-
-    /// Turns to a block that changes in `changed` switches.
-    fn turn_to(&mut self, block: usize, changed: usize) {
-        let switches = self.difference.after().lfts.len();
-        self.block = block;
-        self.is_copied = changed * BLOCKS_PER_CHANGE >= switches;
-        if self.is_copied {
-            copy_block(self.difference.before(), block, switches, &mut self.before);
-            copy_block(self.difference.after(), block, switches, &mut self.after);
-        }
-    }
-
-    fn before(&self, switch: SwitchIdx, lid: Lid) -> u8 {
-        if self.is_copied {
-            return self.before[BlockEntries::place(switch, lid)];
-        }
-        let lft = self.difference.before().lfts.get(switch.index());
-        lft.map_or(NO_PATH, |lft| lft.entry(lid))
-    }
-
-    fn after(&self, switch: SwitchIdx, lid: Lid) -> u8 {
-        if self.is_copied {
-            return self.after[BlockEntries::place(switch, lid)];
-        }
-        self.difference.after().lft(switch).entry(lid)
-    }
-
-    fn place(switch: SwitchIdx, lid: Lid) -> usize {
-        switch.index() * BLOCK_LIDS + lid.index() % BLOCK_LIDS
-    }
-
-    fn changes(&self, switch: SwitchIdx, lid: Lid) -> bool {
-        self.before(switch, lid) != self.after(switch, lid)
-    }
-
-    /// The LIDs that change, lowest first, each with those of `switches` in which it does.
-    fn changed(&self, switches: &[SwitchIdx]) -> impl Iterator<Item = (Lid, Vec<SwitchIdx>)> {
-        let mut by_lid: [Vec<SwitchIdx>; BLOCK_LIDS] = std::array::from_fn(|_| Vec::new());
-        for &switch in switches {
-            for entry in self.difference.entries_in(switch, self.block) {
-                by_lid[entry.lid.index() % BLOCK_LIDS].push(switch);
-            }
-        }
-        // Tables are indexed by LID.
-        let first = self.block * BLOCK_LIDS;
-        let lids = (first..).map(|lid| Lid(lid as u16)).zip(by_lid);
-        lids.filter(|(_, switches)| !switches.is_empty())
-    }
-}
-
-/// Copies a block of every table to `copy`, and one without a path for each table that is missing.
-fn copy_block(tables: &Tables, block: usize, switches: usize, copy: &mut Vec<u8>) {
-    copy.clear();
-    for lft in tables.lfts.iter().take(switches) {
-        copy.extend_from_slice(lft.block(block));
-    }
-    copy.resize(switches * BLOCK_LIDS, NO_PATH);
-}
-
 /// From the tables in force to the planned tables.
 struct Way<'a> {
     directions: &'a Directions<'a>,
@@ -386,11 +230,6 @@ struct Group {
 impl Way<'_> {
     fn switches(&self) -> usize {
         self.difference.after().lfts.len()
-    }
-
-    fn before(&self, switch: SwitchIdx, lid: Lid) -> u8 {
-        let lft = self.difference.before().lfts.get(switch.index());
-        lft.map_or(NO_PATH, |lft| lft.entry(lid))
     }
 
     /// The entries in force that send down to a switch which sends up again.
@@ -422,13 +261,15 @@ impl Way<'_> {
                 Direction::Up(_) => {
                     let above = self.directions.above(switch);
                     let senders = above.filter(|&sender| {
-                        let before = self.before(sender, lid);
+                        let before = self.difference.entry_before(sender, lid);
                         self.directions.next(sender, before) == Some(switch)
                     });
                     turns.extend(senders.map(|sender| (sender, lid)));
                 }
                 Direction::Down(receiver)
-                    if self.directions.is_up(receiver, self.before(receiver, lid)) =>
+                    if self
+                        .directions
+                        .is_up(receiver, self.difference.entry_before(receiver, lid)) =>
                 {
                     turns.push((receiver, lid));
                 }
@@ -486,7 +327,7 @@ impl Way<'_> {
             let late = late.iter().filter(|late| late.stage > number);
             let entry = |late: &Late| {
                 let Late { switch, lid, .. } = *late;
-                (switch, lid, self.before(switch, lid))
+                (switch, lid, self.difference.entry_before(switch, lid))
             };
             tables.set_entries(&late.map(entry).collect::<Vec<_>>());
             tables

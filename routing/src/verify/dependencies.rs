@@ -301,45 +301,12 @@ pub(super) fn lid_blocks(topology: &Topology) -> Vec<(usize, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use rsm_ids::{Guid, Lid, Lmc, PortNum};
+    use rsm_ids::Lid;
 
     use super::*;
+    use crate::generate::generate;
     use crate::generate::rng::Rng;
     use crate::tables::NO_PATH;
-    use crate::topology::TopologyBuilder;
-
-    const PORTS: u8 = 8;
-
-    /// Switches in a ring, with further cables between random ones.
-    fn random_topology(random: &mut Rng, switches: usize) -> Topology {
-        let mut builder = TopologyBuilder::new();
-        let keys: Vec<_> = (1..=switches as u16)
-            .map(|number| {
-                let guid = Guid(0x1000 + u64::from(number));
-                builder
-                    .add_switch(guid, PORTS, Lid(number), Lmc::ZERO, 49_152)
-                    .unwrap()
-            })
-            .collect();
-        let mut used = vec![0; switches];
-        let ring = (0..switches).map(|at| (at, (at + 1) % switches));
-        let chords: Vec<_> = (0..2 * switches)
-            .map(|_| (random.below(switches), random.below(switches)))
-            .collect();
-        for (a, b) in ring.chain(chords) {
-            if a == b || used[a] >= PORTS || used[b] >= PORTS {
-                continue;
-            }
-            let ports = [a, b].map(|end| {
-                used[end] += 1;
-                PortNum(used[end])
-            });
-            builder
-                .add_link(keys[a], ports[0], keys[b], ports[1], 100)
-                .unwrap();
-        }
-        builder.build().unwrap()
-    }
 
     /// Any entries, also to ports that no switch has.
     fn random_tables(random: &mut Rng, switches: usize, lids: u16) -> Tables {
@@ -392,7 +359,8 @@ mod tests {
         for seed in 0..40 {
             let mut random = Rng::new(seed);
             let switches = 3 + random.below(12);
-            let topology = random_topology(&mut random, switches);
+            let spec = format!("random:switches={switches},degree=8,hosts=0,seed={seed}");
+            let topology = Topology::from_netlist(&generate(&spec).unwrap()).unwrap();
             let lids = 1 + random.below(3000) as u16;
             let old = random_tables(&mut random, switches, lids);
             let mut new = old.clone();
