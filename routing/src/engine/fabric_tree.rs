@@ -53,7 +53,6 @@ use self::turns::Turns;
 use super::paths::Tile;
 use super::updn;
 use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
-use crate::lanes::Lanes;
 use crate::tables::{Lft, Tables};
 use crate::topology::levels::{self, ANY_HOST, FEW_HOSTS};
 use crate::topology::{Order, SwitchIdx, Topology};
@@ -144,6 +143,19 @@ impl Plan<'_> {
             })
             .collect()
     }
+
+    /// The tables of all present switches; they share memory with `previous` where both are equal.
+    fn tables(&self, previous: Option<&Tables>) -> Tables {
+        let is_live = |switch: &SwitchIdx| self.live.switches[switch.index()].is_some();
+        let here: Vec<SwitchIdx> = self.known.indices().filter(is_live).collect();
+        let mut tables = Tables {
+            lfts: self.lfts(&here),
+        };
+        if let Some(previous) = previous {
+            tables.share_with(previous);
+        }
+        tables
+    }
 }
 
 /// The fabric, with the parts that have gone since an engine first saw them.
@@ -203,18 +215,7 @@ fn route(
         gone: &gone,
         tiles: &tiles,
     });
-    let here: Vec<SwitchIdx> = known
-        .indices()
-        .filter(|switch| live.switches[switch.index()].is_some())
-        .collect();
-    let mut tables = Tables {
-        lfts: plan.lfts(&here),
-    };
-    if let Some(previous) = previous {
-        tables.share_with(previous);
-    }
-    let levels = fabric.order.levels();
-    let ranks = here.iter().map(|switch| levels[switch.index()]).collect();
+    let tables = plan.tables(previous);
     let ranking = Ranking {
         switches: listed(&known, &fabric.order),
         follows: detours.followed(&known, &fabric.order),
@@ -224,14 +225,13 @@ fn route(
         known: Some(known.clone()),
         prepared: Prepared::default(),
     };
-    let reason = format!("fabric-tree: {}", fabric.reason);
     let state = State {
         detours: Arc::new(detours),
         connect_roots: options.connect_roots,
         lids: Arc::new(lids),
         present: topology.id().clone(),
         tiles,
-        tables: tables.clone(),
+        tables,
         categories: options.categories.clone(),
         numbers: options.numbers.clone(),
         parts: topology.components().len(),
@@ -240,22 +240,11 @@ fn route(
         live,
         fabric,
     };
-    Ok(Routing {
-        tables,
-        engine: FabricTree.name(),
-        lanes: Lanes::default(),
-        coordinates: None,
-        choice: None,
-        reason,
-        ranks: Some(ranks),
-        ranking: Some(Ranking {
-            prepared: Prepared {
-                state: Some(Arc::new(state)),
-                whole: Some(why),
-            },
-            ..ranking
-        }),
-    })
+    let mut routing = state.into_routing(ranking);
+    if let Some(ranking) = &mut routing.ranking {
+        ranking.prepared.whole = Some(why);
+    }
+    Ok(routing)
 }
 
 fn listed(known: &Topology, order: &Order) -> Vec<(Guid, u8)> {

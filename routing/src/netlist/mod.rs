@@ -102,79 +102,13 @@ impl Netlist {
         if nodes.len() > MAX_NODES {
             return Err(NetlistError::TooManyNodes { count: nodes.len() });
         }
-        let mut by_guid = HashMap::with_capacity(nodes.len());
-        let mut by_port_guid = HashMap::with_capacity(nodes.len());
-        let mut first_port = Vec::with_capacity(nodes.len());
-        let mut ports = 0u32;
-        for (index, node) in nodes.iter().enumerate() {
-            check_node(index, node)?;
-            if let Some(first) = by_guid.insert(node.guid, index) {
-                return Err(NetlistError::DuplicateNodeGuid {
-                    guid: node.guid,
-                    first,
-                    second: index,
-                });
-            }
-            for (&port, spec) in &node.ports {
-                if spec.guid.is_zero() {
-                    return Err(NetlistError::ZeroPortGuid {
-                        id: node.id(),
-                        port,
-                    });
-                }
-                if let Some((first, first_port)) = by_port_guid.insert(spec.guid, (index, port)) {
-                    return Err(NetlistError::DuplicatePortGuid {
-                        guid: spec.guid,
-                        first,
-                        first_port,
-                        second: index,
-                        second_port: port,
-                    });
-                }
-            }
-            first_port.push(ports);
-            ports += u32::from(node.num_ports);
-        }
-
-        for cable in &mut cables {
-            if cable.b < cable.a {
-                std::mem::swap(&mut cable.a, &mut cable.b);
-            }
-        }
-        cables.sort_unstable_by_key(|cable| (cable.a, cable.b));
-        let mut cable_of = vec![NO_CABLE; ports as usize];
-        for (index, cable) in cables.iter().enumerate() {
-            let ends = if cable.a == cable.b {
-                &[cable.a][..]
-            } else {
-                &[cable.a, cable.b][..]
-            };
-            for &(node, port) in ends {
-                let Some(spec) = nodes.get(node) else {
-                    return Err(NetlistError::NoSuchNode {
-                        cable: index,
-                        node,
-                        count: nodes.len(),
-                    });
-                };
-                if port.0 == 0 || port.0 > spec.num_ports {
-                    return Err(NetlistError::NoSuchPort {
-                        id: spec.id(),
-                        port,
-                        num_ports: spec.num_ports,
-                    });
-                }
-                let slot = &mut cable_of[first_port[node] as usize + port.index() - 1];
-                if *slot != NO_CABLE {
-                    return Err(NetlistError::PortInUse {
-                        id: spec.id(),
-                        port,
-                    });
-                }
-                // At most MAX_NODES * MAX_PORTS cables, far below u32::MAX.
-                *slot = index as u32;
-            }
-        }
+        let GuidIndex {
+            by_guid,
+            by_port_guid,
+        } = GuidIndex::of(&nodes)?;
+        let first_port = first_ports(&nodes);
+        sort_cables(&mut cables);
+        let cable_of = cables_of(&nodes, &cables, &first_port)?;
         Ok(Netlist {
             nodes,
             cables,
@@ -252,6 +186,123 @@ impl Netlist {
     pub fn count(&self, kind: NodeKind) -> usize {
         self.nodes.iter().filter(|node| node.kind == kind).count()
     }
+}
+
+/// Nodes and end ports by their GUIDs.
+struct GuidIndex {
+    by_guid: HashMap<Guid, usize>,
+    by_port_guid: HashMap<Guid, CableEnd>,
+}
+
+impl GuidIndex {
+    /// Indexes nodes and their stated port GUIDs.
+    ///
+    /// # Errors
+    /// The first rule about a node that is broken.
+    fn of(nodes: &[Node]) -> Result<GuidIndex, NetlistError> {
+        let mut by_guid = HashMap::with_capacity(nodes.len());
+        let mut by_port_guid = HashMap::with_capacity(nodes.len());
+        for (index, node) in nodes.iter().enumerate() {
+            check_node(index, node)?;
+            if let Some(first) = by_guid.insert(node.guid, index) {
+                return Err(NetlistError::DuplicateNodeGuid {
+                    guid: node.guid,
+                    first,
+                    second: index,
+                });
+            }
+            for (&port, spec) in &node.ports {
+                if spec.guid.is_zero() {
+                    return Err(NetlistError::ZeroPortGuid {
+                        id: node.id(),
+                        port,
+                    });
+                }
+                if let Some((first, first_port)) = by_port_guid.insert(spec.guid, (index, port)) {
+                    return Err(NetlistError::DuplicatePortGuid {
+                        guid: spec.guid,
+                        first,
+                        first_port,
+                        second: index,
+                        second_port: port,
+                    });
+                }
+            }
+        }
+        Ok(GuidIndex {
+            by_guid,
+            by_port_guid,
+        })
+    }
+}
+
+/// The place of each node's first external port in a list of all external ports.
+fn first_ports(nodes: &[Node]) -> Vec<u32> {
+    let mut next = 0;
+    nodes
+        .iter()
+        .map(|node| {
+            let here = next;
+            next += u32::from(node.num_ports);
+            here
+        })
+        .collect()
+}
+
+/// Turns each cable so that its lower end is first, and sorts cables by their ends.
+fn sort_cables(cables: &mut [Cable]) {
+    for cable in cables.iter_mut() {
+        if cable.b < cable.a {
+            std::mem::swap(&mut cable.a, &mut cable.b);
+        }
+    }
+    cables.sort_unstable_by_key(|cable| (cable.a, cable.b));
+}
+
+/// The index of the cable in each external port, or [`NO_CABLE`].
+///
+/// # Errors
+/// A cable ends at no port, or at one that holds another cable.
+fn cables_of(
+    nodes: &[Node],
+    cables: &[Cable],
+    first_port: &[u32],
+) -> Result<Vec<u32>, NetlistError> {
+    let ports: usize = nodes.iter().map(|node| usize::from(node.num_ports)).sum();
+    let mut cable_of = vec![NO_CABLE; ports];
+    for (index, cable) in cables.iter().enumerate() {
+        let ends = if cable.a == cable.b {
+            &[cable.a][..]
+        } else {
+            &[cable.a, cable.b][..]
+        };
+        for &(node, port) in ends {
+            let Some(spec) = nodes.get(node) else {
+                return Err(NetlistError::NoSuchNode {
+                    cable: index,
+                    node,
+                    count: nodes.len(),
+                });
+            };
+            if port.0 == 0 || port.0 > spec.num_ports {
+                return Err(NetlistError::NoSuchPort {
+                    id: spec.id(),
+                    port,
+                    num_ports: spec.num_ports,
+                });
+            }
+            let slot = &mut cable_of[first_port[node] as usize + port.index() - 1];
+            if *slot != NO_CABLE {
+                return Err(NetlistError::PortInUse {
+                    id: spec.id(),
+                    port,
+                });
+            }
+            // At most MAX_NODES * MAX_PORTS cables, far below u32::MAX.
+            *slot = index as u32;
+        }
+    }
+    Ok(cable_of)
 }
 
 fn check_node(index: usize, node: &Node) -> Result<(), NetlistError> {

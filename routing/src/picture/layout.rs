@@ -271,6 +271,42 @@ impl Lines {
     }
 }
 
+/// The columns of pods, from the left, in cells.
+struct PodColumns {
+    lefts: Vec<f64>,
+    widths: Vec<f64>,
+    /// The width of all, with the gaps.
+    total: f64,
+}
+
+impl PodColumns {
+    /// Columns of at least these widths, together at least as wide as the top tier.
+    fn new(mut widths: Vec<f64>, top_width: f64) -> PodColumns {
+        let gaps = POD_GAP * (widths.len() - 1) as f64;
+        let below: f64 = widths.iter().sum::<f64>() + gaps;
+        let total = below.max(top_width);
+        // Pods are as wide as what is above them.
+        let stretch = (total - gaps) / (below - gaps);
+        let mut lefts = Vec::with_capacity(widths.len());
+        let mut left = 0.0;
+        for width in &mut widths {
+            lefts.push(left);
+            *width *= stretch;
+            left += *width + POD_GAP;
+        }
+        PodColumns {
+            lefts,
+            widths,
+            total,
+        }
+    }
+
+    /// Left edge and width of a pod's column.
+    fn of(&self, pod: u32) -> (f64, f64) {
+        (self.lefts[pod as usize], self.widths[pod as usize])
+    }
+}
+
 /// Gives places to the switches in `order`: by tier, then pod. `has_hosts` is by tier.
 fn place(order: &[usize], tiers: &[u32], has_hosts: &[bool], pods: &Pods) -> Layout {
     let groups: Vec<&[usize]> = order
@@ -299,18 +335,8 @@ fn place(order: &[usize], tiers: &[u32], has_hosts: &[bool], pods: &Pods) -> Lay
             }
         }
     }
-    let gaps = POD_GAP * (widths.len() - 1) as f64;
-    let below: f64 = widths.iter().sum::<f64>() + gaps;
-    let width = below.max(top_width);
-    // Pods are as wide as what is above them.
-    let stretch = (width - gaps) / (below - gaps);
-    let mut lefts = Vec::with_capacity(widths.len());
-    let mut left = 0.0;
-    for width in &mut widths {
-        lefts.push(left);
-        *width *= stretch;
-        left += *width + POD_GAP;
-    }
+    let pod_columns = PodColumns::new(widths, top_width);
+    let width = pod_columns.total;
     let tops = tops(&lines, width);
     let mut layout = Layout {
         places: vec![Place::default(); order.len()],
@@ -325,7 +351,7 @@ fn place(order: &[usize], tiers: &[u32], has_hosts: &[bool], pods: &Pods) -> Lay
         let (tier, pod) = (tiers[members[0]], pods.of(members[0]));
         let (left, width) = match tier {
             0 => (0.0, width),
-            _ => (lefts[pod as usize], widths[pod as usize]),
+            _ => pod_columns.of(pod),
         };
         let lines = lines[tier as usize];
         let columns = members.len().div_ceil(lines.count);

@@ -91,6 +91,13 @@ struct PendingLink {
     weight: u32,
 }
 
+impl PendingLink {
+    /// Whether both ends are at one switch.
+    fn is_loopback(&self) -> bool {
+        self.ends[0].0 == self.ends[1].0
+    }
+}
+
 /// Collects switches, cables and end ports, in any order, into a [`Topology`].
 #[derive(Default)]
 pub struct TopologyBuilder {
@@ -386,67 +393,14 @@ fn assemble(
     mut destinations: Vec<Destination>,
 ) -> Result<Topology, TopologyError> {
     destinations.sort_by_key(|destination| (destination.switch, destination.lid));
-    let mut port_start = Vec::with_capacity(switches.len() + 1);
-    let mut next = 0;
-    for switch in &switches {
-        port_start.push(next);
-        next += u32::from(switch.num_ports) + 1;
-    }
-    port_start.push(next);
-    let mut ports = Ports {
-        switches: &switches,
-        start: &port_start,
-        uses: vec![PortUse::Unused; next as usize],
-    };
-    for (index, destination) in destinations.iter().enumerate() {
-        let leads_to = PortUse::Destination(index as u32);
-        ports.claim(destination.switch.0, destination.port, leads_to)?;
-    }
-    let mut loopbacks = Vec::new();
-    let mut halves = Vec::with_capacity(links.len() * 2);
-    for link in &links {
-        let [(a, a_port), (b, b_port)] = link.ends;
-        ports.claim_link(a, a_port, b, b_port)?;
-        // A plug can join a port to itself: one port, one claim.
-        if (a, a_port) != (b, b_port) {
-            ports.claim_link(b, b_port, a, a_port)?;
-        }
-        if a == b {
-            let guid = switches[a as usize].guid;
-            loopbacks.push(Cable {
-                a: (guid, a_port.min(b_port)),
-                b: (guid, a_port.max(b_port)),
-            });
-            continue;
-        }
-        for ((from, port), (to, peer_port)) in
-            [(link.ends[0], link.ends[1]), (link.ends[1], link.ends[0])]
-        {
-            let weight = link.weight;
-            halves.push((
-                from,
-                to,
-                HalfLink {
-                    port,
-                    peer_port,
-                    weight,
-                },
-            ));
-        }
-    }
-    let ports = ports.uses;
-    loopbacks.sort_unstable();
-    halves.sort_unstable_by_key(|&(from, to, half)| (from, to, half.port));
+    let port_start = port_starts(&switches);
+    let ports = port_uses(&switches, &port_start, &destinations, &links)?;
+    let halves = half_links(&links);
     let (group_start, groups) = group(switches.len(), &halves);
     let (components, component_of) = connect(&group_start, &groups);
     let by_lid = index_lids(&destinations)?;
-    let mut destination_start = vec![0u32; switches.len() + 1];
-    for destination in &destinations {
-        destination_start[destination.switch.index() + 1] += 1;
-    }
-    for switch in 0..switches.len() {
-        destination_start[switch + 1] += destination_start[switch];
-    }
+    let loopbacks = loopbacks(&switches, &links);
+    let destination_start = destination_starts(switches.len(), &destinations);
     Ok(Topology {
         switches,
         group_start,
@@ -463,6 +417,96 @@ fn assemble(
         origin: Origin::default(),
         rules: Arc::default(),
     })
+}
+
+/// Where the ports of each switch start in a list of all ports, and where the list ends.
+fn port_starts(switches: &[Switch]) -> Vec<u32> {
+    let mut starts = Vec::with_capacity(switches.len() + 1);
+    let mut next = 0;
+    for switch in switches {
+        starts.push(next);
+        next += u32::from(switch.num_ports) + 1;
+    }
+    starts.push(next);
+    starts
+}
+
+/// The use of each port of all switches.
+///
+/// # Errors
+/// A port has two uses.
+fn port_uses(
+    switches: &[Switch],
+    start: &[u32],
+    destinations: &[Destination],
+    links: &[PendingLink],
+) -> Result<Vec<PortUse>, TopologyError> {
+    let mut ports = Ports {
+        switches,
+        start,
+        uses: vec![PortUse::Unused; start[switches.len()] as usize],
+    };
+    for (index, destination) in destinations.iter().enumerate() {
+        let leads_to = PortUse::Destination(index as u32);
+        ports.claim(destination.switch.0, destination.port, leads_to)?;
+    }
+    for link in links {
+        let [(a, a_port), (b, b_port)] = link.ends;
+        ports.claim_link(a, a_port, b, b_port)?;
+        // A plug can join a port to itself: one port, one claim.
+        if (a, a_port) != (b, b_port) {
+            ports.claim_link(b, b_port, a, a_port)?;
+        }
+    }
+    Ok(ports.uses)
+}
+
+/// Both ends of the links between different switches, as (switch, neighbour, end), sorted by
+/// switch, neighbour and port.
+fn half_links(links: &[PendingLink]) -> Vec<(u32, u32, HalfLink)> {
+    let mut halves = Vec::with_capacity(links.len() * 2);
+    for link in links.iter().filter(|link| !link.is_loopback()) {
+        let [one, other] = link.ends;
+        for ((from, port), (to, peer_port)) in [(one, other), (other, one)] {
+            let half = HalfLink {
+                port,
+                peer_port,
+                weight: link.weight,
+            };
+            halves.push((from, to, half));
+        }
+    }
+    halves.sort_unstable_by_key(|&(from, to, half)| (from, to, half.port));
+    halves
+}
+
+/// The cables from a switch to itself, sorted.
+fn loopbacks(switches: &[Switch], links: &[PendingLink]) -> Vec<Cable> {
+    let loopbacks = links.iter().filter(|link| link.is_loopback());
+    let mut cables: Vec<Cable> = loopbacks
+        .map(|link| {
+            let [(switch, a_port), (_, b_port)] = link.ends;
+            let guid = switches[switch as usize].guid;
+            Cable {
+                a: (guid, a_port.min(b_port)),
+                b: (guid, a_port.max(b_port)),
+            }
+        })
+        .collect();
+    cables.sort_unstable();
+    cables
+}
+
+/// Where the destinations of each switch start, and where the last ones end.
+fn destination_starts(switches: usize, destinations: &[Destination]) -> Vec<u32> {
+    let mut starts = vec![0u32; switches + 1];
+    for destination in destinations {
+        starts[destination.switch.index() + 1] += 1;
+    }
+    for switch in 0..switches {
+        starts[switch + 1] += starts[switch];
+    }
+    starts
 }
 
 struct Ports<'a> {

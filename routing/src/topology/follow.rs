@@ -57,6 +57,62 @@ pub struct EndPart {
     pub kind: EndpointKind,
 }
 
+impl SwitchPart {
+    /// Port 0 of the switch and the end ports that hang off it, in the order of their LIDs.
+    fn all_ends(&self) -> Vec<EndPart> {
+        let own = EndPart {
+            port: PortNum::ZERO,
+            guid: self.switch.guid,
+            lid: self.lid,
+            lmc: self.lmc,
+            further: FurtherLids::default(),
+            kind: EndpointKind::Switch0,
+        };
+        let mut ends: Vec<EndPart> = std::iter::once(own)
+            .chain(self.ends.iter().cloned())
+            .collect();
+        ends.sort_by_key(|end| end.lid);
+        ends
+    }
+}
+
+/// The uses of one switch's ports, each claimed once.
+struct PortClaims {
+    /// The switch.
+    guid: Guid,
+    num_ports: u8,
+    /// By port, from 0.
+    uses: Vec<PortUse>,
+}
+
+impl PortClaims {
+    /// Claims a port; an external one is not port 0.
+    ///
+    /// # Errors
+    /// There is no such port, or it is claimed.
+    fn claim(
+        &mut self,
+        port: PortNum,
+        by: PortUse,
+        is_external: bool,
+    ) -> Result<(), TopologyError> {
+        let (guid, num_ports) = (self.guid, self.num_ports);
+        if is_external && (port == PortNum::ZERO || port.0 > num_ports) {
+            return Err(TopologyError::NoSuchPort {
+                guid,
+                port,
+                num_ports,
+            });
+        }
+        let slot = &mut self.uses[port.index()];
+        if *slot != PortUse::Unused {
+            return Err(TopologyError::PortReused { guid, port });
+        }
+        *slot = by;
+        Ok(())
+    }
+}
+
 /// The source of a switch of the new topology.
 enum Source<'a> {
     /// It is unchanged.
@@ -256,44 +312,40 @@ impl Following {
         if num_ports > LAST_PORT {
             return Err(TopologyError::PortCount { guid, num_ports });
         }
-        let made = &mut self.made;
-        made.switches.push(part.switch.clone());
-        let own = EndPart {
-            port: PortNum::ZERO,
+        self.made.switches.push(part.switch.clone());
+        let mut claims = PortClaims {
             guid,
-            lid: part.lid,
-            lmc: part.lmc,
-            further: FurtherLids::default(),
-            kind: EndpointKind::Switch0,
+            num_ports,
+            uses: vec![PortUse::Unused; usize::from(num_ports) + 1],
         };
-        let mut ends: Vec<EndPart> = std::iter::once(own)
-            .chain(part.ends.iter().cloned())
-            .collect();
-        ends.sort_by_key(|end| end.lid);
-        let mut uses = vec![PortUse::Unused; usize::from(num_ports) + 1];
-        let mut claim = |port: PortNum, by: PortUse, is_external: bool| {
-            if is_external && (port == PortNum::ZERO || port.0 > num_ports) {
-                return Err(TopologyError::NoSuchPort {
-                    guid,
-                    port,
-                    num_ports,
-                });
-            }
-            let slot = &mut uses[port.index()];
-            if *slot != PortUse::Unused {
-                return Err(TopologyError::PortReused { guid, port });
-            }
-            *slot = by;
-            Ok(())
-        };
-        for end in ends {
+        self.add_ends(part, index, &mut claims)?;
+        let halves = self.add_cables(part, index, &mut claims)?;
+        let made = &mut self.made;
+        made.ports.append(&mut claims.uses);
+        for group in halves.chunk_by(|a, b| a.0 == b.0) {
+            made.groups.push((group[0].0, made.links.len() as u32));
+            made.links.extend(group.iter().map(|&(_, half)| half));
+        }
+        self.end_switch();
+        Ok(())
+    }
+
+    /// Adds the end ports of a part as destinations, in the order of their LIDs.
+    fn add_ends(
+        &mut self,
+        part: &SwitchPart,
+        index: SwitchIdx,
+        claims: &mut PortClaims,
+    ) -> Result<(), TopologyError> {
+        let destinations = &mut self.made.destinations;
+        for end in part.all_ends() {
             check_lids(end.guid, end.lid, end.lmc)?;
             for lid in end.further.iter() {
                 check_lids(end.guid, lid, Lmc::ZERO)?;
             }
-            let by = PortUse::Destination(made.destinations.len() as u32);
-            claim(end.port, by, end.kind != EndpointKind::Switch0)?;
-            made.destinations.push(Destination {
+            let by = PortUse::Destination(destinations.len() as u32);
+            claims.claim(end.port, by, end.kind != EndpointKind::Switch0)?;
+            destinations.push(Destination {
                 switch: index,
                 port: end.port,
                 guid: end.guid,
@@ -303,6 +355,18 @@ impl Following {
                 kind: end.kind,
             });
         }
+        Ok(())
+    }
+
+    /// Adds the cables of a part to its own switch as loopbacks; returns its ends of the others,
+    /// each with the number of the peer, sorted by peer and port.
+    fn add_cables(
+        &mut self,
+        part: &SwitchPart,
+        index: SwitchIdx,
+        claims: &mut PortClaims,
+    ) -> Result<Vec<(u32, HalfLink)>, TopologyError> {
+        let guid = part.switch.guid;
         let mut halves = Vec::with_capacity(part.cables.len());
         for cable in &part.cables {
             let found = self.guids.binary_search(&cable.peer.0);
@@ -312,9 +376,9 @@ impl Following {
                 peer: SwitchIdx(peer),
                 peer_port,
             };
-            claim(cable.port, by, true)?;
+            claims.claim(cable.port, by, true)?;
             if peer == index.0 {
-                made.loopbacks.push(Cable {
+                self.made.loopbacks.push(Cable {
                     a: (guid, cable.port.min(peer_port)),
                     b: (guid, cable.port.max(peer_port)),
                 });
@@ -327,14 +391,8 @@ impl Following {
             };
             halves.push((peer, half));
         }
-        made.ports.append(&mut uses);
         halves.sort_unstable_by_key(|&(peer, half)| (peer, half.port));
-        for group in halves.chunk_by(|a, b| a.0 == b.0) {
-            made.groups.push((group[0].0, made.links.len() as u32));
-            made.links.extend(group.iter().map(|&(_, half)| half));
-        }
-        self.end_switch();
-        Ok(())
+        Ok(halves)
     }
 
     fn end_switch(&mut self) {

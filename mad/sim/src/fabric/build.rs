@@ -317,57 +317,11 @@ fn reset_port(port: &mut Port, node: &Node, config: &SimConfig) {
 fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
     let supported = node.supported;
     let port0 = node.is_switch() && number == 0;
-    let enhanced = node
-        .switch
-        .as_ref()
-        .is_some_and(|switch| switch.info.enhanced_port0());
-    let mut capabilities = CapabilityMask::IS_TRAP_SUPPORTED
-        | CapabilityMask::IS_SYSTEM_IMAGE_GUID_SUPPORTED
-        | CapabilityMask::IS_EXTENDED_SPEEDS_SUPPORTED
-        | CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED
-        | CapabilityMask::IS_CAPABILITY_MASK_NOTICE_SUPPORTED
-        | CapabilityMask::IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED;
-    if node.is_switch() {
-        capabilities = capabilities | CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED;
-    } else {
-        capabilities = capabilities
-            | CapabilityMask::IS_AUTOMATIC_MIGRATION_SUPPORTED
-            | CapabilityMask::IS_COMMUNICATION_MANAGEMENT_SUPPORTED;
-    }
-    if !port0 || enhanced {
-        capabilities = capabilities
-            | CapabilityMask::IS_SL_MAPPING_SUPPORTED
-            | CapabilityMask::IS_CLIENT_REREGISTRATION_SUPPORTED;
-    }
-    let mut capabilities2 = CapabilityMask2::NONE;
-    for (held, bit) in [
-        (
-            supported.widths.contains(LinkWidths::X2),
-            CapabilityMask2::IS_LINK_WIDTH_2X_SUPPORTED,
-        ),
-        (
-            supported.speeds & 0x20 != 0,
-            CapabilityMask2::IS_LINK_SPEED_HDR_SUPPORTED,
-        ),
-        (
-            supported.speeds & 0x40 != 0,
-            CapabilityMask2::IS_LINK_SPEED_NDR_SUPPORTED,
-        ),
-        (
-            supported.speeds & 0x80 != 0,
-            CapabilityMask2::IS_EXTENDED_SPEEDS2_SUPPORTED
-                | CapabilityMask2::IS_LINK_SPEED_XDR_SUPPORTED,
-        ),
-    ] {
-        if held {
-            capabilities2 = capabilities2 | bit;
-        }
-    }
     let mut info = PortInfo::default();
     info.set_gid_prefix(DEFAULT_GID_PREFIX)
         .set_lid(Lid::NONE)
-        .set_capability_mask(capabilities)
-        .set_capability_mask2(capabilities2)
+        .set_capability_mask(capabilities(node, port0))
+        .set_capability_mask2(capabilities2(supported))
         .set_link_width_supported(supported.widths)
         .set_link_width_enabled(supported.widths)
         .set_link_speed_supported(supported.base())
@@ -400,6 +354,62 @@ fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
     }
     node.personality.dress(&mut info, node.role(number));
     info
+}
+
+/// CapabilityMask of a port; `port0` for port 0 of a switch.
+fn capabilities(node: &Node, port0: bool) -> CapabilityMask {
+    let enhanced = node
+        .switch
+        .as_ref()
+        .is_some_and(|switch| switch.info.enhanced_port0());
+    let mut capabilities = CapabilityMask::IS_TRAP_SUPPORTED
+        | CapabilityMask::IS_SYSTEM_IMAGE_GUID_SUPPORTED
+        | CapabilityMask::IS_EXTENDED_SPEEDS_SUPPORTED
+        | CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED
+        | CapabilityMask::IS_CAPABILITY_MASK_NOTICE_SUPPORTED
+        | CapabilityMask::IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED;
+    if node.is_switch() {
+        capabilities = capabilities | CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED;
+    } else {
+        capabilities = capabilities
+            | CapabilityMask::IS_AUTOMATIC_MIGRATION_SUPPORTED
+            | CapabilityMask::IS_COMMUNICATION_MANAGEMENT_SUPPORTED;
+    }
+    if !port0 || enhanced {
+        capabilities = capabilities
+            | CapabilityMask::IS_SL_MAPPING_SUPPORTED
+            | CapabilityMask::IS_CLIENT_REREGISTRATION_SUPPORTED;
+    }
+    capabilities
+}
+
+/// CapabilityMask2 of a port that supports these rates.
+fn capabilities2(supported: RateSet) -> CapabilityMask2 {
+    let mut capabilities = CapabilityMask2::NONE;
+    for (held, bit) in [
+        (
+            supported.widths.contains(LinkWidths::X2),
+            CapabilityMask2::IS_LINK_WIDTH_2X_SUPPORTED,
+        ),
+        (
+            supported.speeds & 0x20 != 0,
+            CapabilityMask2::IS_LINK_SPEED_HDR_SUPPORTED,
+        ),
+        (
+            supported.speeds & 0x40 != 0,
+            CapabilityMask2::IS_LINK_SPEED_NDR_SUPPORTED,
+        ),
+        (
+            supported.speeds & 0x80 != 0,
+            CapabilityMask2::IS_EXTENDED_SPEEDS2_SUPPORTED
+                | CapabilityMask2::IS_LINK_SPEED_XDR_SUPPORTED,
+        ),
+    ] {
+        if held {
+            capabilities = capabilities | bit;
+        }
+    }
+    capabilities
 }
 
 /// The prefix of GIDs before a manager sets one (IBA 4.1.1).

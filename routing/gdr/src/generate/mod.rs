@@ -99,57 +99,25 @@ pub fn fleet(netlist: Netlist, faults: FleetFaults) -> Result<Fleet, FleetError>
     let mut rng = Rng::new(faults.seed);
     let hosts = hosts(&netlist);
     let names: Vec<&String> = hosts.keys().collect();
+    let places = FaultPlaces::draw(&hosts, faults, &mut rng);
     let (mut nodes, mut cables) = netlist.clone().into_parts();
     let mut expected = Vec::new();
-
-    // A host has one fault of order or cables at most, so that each has a finding of its own.
-    let mut free = rng.sample(names.len(), names.len());
-    shuffle(&mut free, &mut rng);
-    let take = |count: usize, free: &mut Vec<usize>| -> Vec<usize> {
-        free.split_off(free.len() - count.min(free.len()))
-    };
-    let gpu_order: BTreeSet<usize> = take(faults.gpu_order, &mut free).into_iter().collect();
-    let hca_order: BTreeSet<usize> = take(faults.hca_order, &mut free).into_iter().collect();
-    let with_cables = take(2 * faults.swapped_cables, &mut free);
-    for pair in with_cables.chunks_exact(2) {
-        let ends = [pair[0], pair[1]].map(|host| {
-            let devices = &hosts[names[host]];
-            let nth = rng.below(devices.len());
-            let (&device, &node) = devices.iter().nth(nth).unwrap_or((&0, &0));
-            (names[host].clone(), device, node)
-        });
-        expected.extend(swap(&netlist, &mut cables, &ends));
+    for ends in &places.swapped_cables {
+        expected.extend(swap(&netlist, &mut cables, ends));
     }
-
     let mut inventory = GpuInventory::new();
-    let mut broken: BTreeMap<(usize, usize), ()> = BTreeMap::new();
-    while broken.len() < faults.nvlinks.min(names.len()) {
-        let host = rng.below(names.len());
-        broken.insert((host, rng.below(hosts[names[host]].len())), ());
-    }
     for (place, (name, devices)) in hosts.iter().enumerate() {
-        let count = devices.len();
-        let order = |wrong: bool, rng: &mut Rng| match wrong {
-            true => another_order(count, rng),
-            false => (0..count).collect(),
-        };
-        let gpu_at = order(gpu_order.contains(&place), &mut rng);
-        let name_at = order(hca_order.contains(&place), &mut rng);
+        let gpu_at = order(devices.len(), places.gpu_order.contains(&place), &mut rng);
+        let name_at = order(devices.len(), places.hca_order.contains(&place), &mut rng);
         let numbers: Vec<u32> = devices.keys().copied().collect();
-        let mut host = host(
-            &nodes,
-            &devices.values().copied().collect::<Vec<_>>(),
-            &gpu_at,
-        );
-        for (slot, (&node, &named)) in devices.values().zip(&name_at).enumerate() {
+        let adapters: Vec<usize> = devices.values().copied().collect();
+        let mut host = host(&nodes, &adapters, &gpu_at);
+        for (slot, (&node, &named)) in adapters.iter().zip(&name_at).enumerate() {
             let device = format!("mlx5_{}", numbers[named]);
             nodes[node].description = format!("{name} {device}").into_bytes();
             host.hca_ports[slot].device = Some(device);
         }
-        for (_, gpu) in broken
-            .range((place, 0)..(place + 1, 0))
-            .map(|(&key, ())| key)
-        {
+        for gpu in places.gpus_with_nvlink_down(place) {
             break_link(&mut host, gpu);
             let mut finding = expectation(GpuFindingKind::NvLinkDegraded, name);
             finding.gpus = vec![host.gpus[gpu].index];
@@ -158,17 +126,7 @@ pub fn fleet(netlist: Netlist, faults: FleetFaults) -> Result<Fleet, FleetError>
         faults.storage.add_ports(name, place, &mut host);
         inventory.insert(name, host, 0)?;
     }
-    for (kind, places) in [
-        (GpuFindingKind::RailOrderGpus, &gpu_order),
-        (GpuFindingKind::RailOrderHcas, &hca_order),
-    ] {
-        // All hosts that are numbered otherwise are one finding.
-        let hosts: BTreeSet<String> = places.iter().map(|&place| names[place].clone()).collect();
-        expected.extend(hosts.first().map(|first| ExpectedFinding {
-            hosts: hosts.clone(),
-            ..expectation(kind, first)
-        }));
-    }
+    expected.extend(places.order_findings(&names));
     faults.storage.add_fabric(&names, &mut nodes, &mut cables);
     expected.sort();
     Ok(Fleet {
@@ -176,6 +134,78 @@ pub fn fleet(netlist: Netlist, faults: FleetFaults) -> Result<Fleet, FleetError>
         inventory,
         expected,
     })
+}
+
+/// The places of faults; hosts are numbered in the order of their names.
+struct FaultPlaces {
+    /// Hosts whose GPUs are numbered in another order.
+    gpu_order: BTreeSet<usize>,
+    /// Hosts whose adapters are named in another order.
+    hca_order: BTreeSet<usize>,
+    /// Pairs of adapters whose cables are exchanged, each as (host, device number, node).
+    swapped_cables: Vec<[(String, u32, usize); 2]>,
+    /// GPUs of which one NVLink is down, as (host, GPU).
+    nvlinks: BTreeSet<(usize, usize)>,
+}
+
+impl FaultPlaces {
+    /// Draws the places of as many faults as there are hosts for.
+    fn draw(hosts: &Hosts, faults: FleetFaults, rng: &mut Rng) -> FaultPlaces {
+        let devices: Vec<(&String, &BTreeMap<u32, usize>)> = hosts.iter().collect();
+        // A host has one fault of order or cables at most, so that each has a finding of its own.
+        let mut free = rng.sample(devices.len(), devices.len());
+        shuffle(&mut free, rng);
+        let mut take = |count: usize| free.split_off(free.len() - count.min(free.len()));
+        let gpu_order = take(faults.gpu_order).into_iter().collect();
+        let hca_order = take(faults.hca_order).into_iter().collect();
+        let with_cables = take(2 * faults.swapped_cables);
+        let mut any_adapter = |host: usize| {
+            let (name, devices) = devices[host];
+            let nth = rng.below(devices.len());
+            let (&device, &node) = devices.iter().nth(nth).unwrap_or((&0, &0));
+            (name.clone(), device, node)
+        };
+        let swapped_cables = with_cables
+            .chunks_exact(2)
+            .map(|pair| [pair[0], pair[1]].map(&mut any_adapter))
+            .collect();
+        let mut nvlinks = BTreeSet::new();
+        while nvlinks.len() < faults.nvlinks.min(devices.len()) {
+            let host = rng.below(devices.len());
+            nvlinks.insert((host, rng.below(devices[host].1.len())));
+        }
+        FaultPlaces {
+            gpu_order,
+            hca_order,
+            swapped_cables,
+            nvlinks,
+        }
+    }
+
+    /// The GPUs of a host of which one NVLink is down.
+    fn gpus_with_nvlink_down(&self, host: usize) -> impl Iterator<Item = usize> {
+        self.nvlinks
+            .range((host, 0)..(host + 1, 0))
+            .map(|&(_, gpu)| gpu)
+    }
+
+    /// The findings about another order of GPUs or adapters: one for all hosts that share it.
+    fn order_findings(&self, names: &[&String]) -> Vec<ExpectedFinding> {
+        let kinds = [
+            (GpuFindingKind::RailOrderGpus, &self.gpu_order),
+            (GpuFindingKind::RailOrderHcas, &self.hca_order),
+        ];
+        let finding = |(kind, places): (GpuFindingKind, &BTreeSet<usize>)| {
+            let hosts: BTreeSet<String> =
+                places.iter().map(|&place| names[place].clone()).collect();
+            let first = hosts.first()?.clone();
+            Some(ExpectedFinding {
+                hosts,
+                ..expectation(kind, &first)
+            })
+        };
+        kinds.into_iter().filter_map(finding).collect()
+    }
 }
 
 fn expectation(kind: GpuFindingKind, host: &str) -> ExpectedFinding {
@@ -217,6 +247,14 @@ fn hosts(netlist: &Netlist) -> Hosts {
 fn shuffle<T>(list: &mut [T], rng: &mut Rng) {
     for at in (1..list.len()).rev() {
         list.swap(at, rng.below(at + 1));
+    }
+}
+
+/// The natural order of `count` items, or another one.
+fn order(count: usize, is_other: bool, rng: &mut Rng) -> Vec<usize> {
+    match is_other {
+        true => another_order(count, rng),
+        false => (0..count).collect(),
     }
 }
 

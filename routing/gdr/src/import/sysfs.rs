@@ -65,7 +65,23 @@ struct Function<'a> {
     is_virtual: bool,
 }
 
-impl Function<'_> {
+impl<'a> Function<'a> {
+    /// Sets the attribute of this name; other names have no effect.
+    fn set(&mut self, name: &str, value: &'a str) {
+        match name {
+            "class" => self.class = Some(value),
+            "vendor" => self.vendor = Some(value),
+            // A machine without NUMA has -1.
+            "numa_node" => self.numa = value.parse().ok(),
+            "current_link_width" => self.width = Some(value),
+            "current_link_speed" => self.speed = Some(value),
+            "max_link_width" => self.most_width = Some(value),
+            "max_link_speed" => self.most_speed = Some(value),
+            "physfn" => self.is_virtual = true,
+            _ => {}
+        }
+    }
+
     /// Whether it is a display controller of NVIDIA or AMD, or AMD's processing accelerator
     /// (MI300X).
     fn is_gpu(&self) -> bool {
@@ -140,7 +156,40 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
         .map_err(|error| ImportError::new(super::line_of(text.as_bytes()), error.into()))
 }
 
+/// Adapter, port and the rest of a path below `<adapter>/ports/<port>`; `None` for other paths.
+fn below_port<'a, 'p>(parts: &'p [&'a str]) -> Option<(&'a str, &'a str, &'p [&'a str])> {
+    let at = parts.iter().position(|&part| part == "ports")?;
+    match &parts[at.checked_sub(1)?..] {
+        [device, _, port, rest @ ..] => Some((device, port, rest)),
+        _ => None,
+    }
+}
+
+/// The name of a port's attribute by its path below the port; `None` for paths without one.
+fn port_attribute<'a>(rest: &[&'a str]) -> Option<&'a str> {
+    match rest {
+        ["gids", "0"] => Some("gid"),
+        [attribute] => Some(attribute),
+        _ => None,
+    }
+}
+
+/// The address of the PCI function that a path ends with.
+fn last_address(path: &str) -> Option<PciAddress> {
+    path.rsplit('/').next().unwrap_or(path).parse().ok()
+}
+
+/// The NVLink domain that `<cluster UUID>.<clique>` names.
+fn nvlink_domain(text: &str) -> Option<NvLinkDomain> {
+    let (cluster, clique) = text.rsplit_once('.')?;
+    Some(NvLinkDomain {
+        cluster_uuid: cluster.to_owned(),
+        clique_id: clique.parse().ok()?,
+    })
+}
+
 impl<'a> Snapshot<'a> {
+    /// Takes the attribute on a line: `path`'s file, and `value`, its content or its link's target.
     fn take(&mut self, line: u32, path: &'a str, value: &'a str) -> Result<(), ImportError> {
         let bad = |what| {
             let value = shown(value);
@@ -150,28 +199,15 @@ impl<'a> Snapshot<'a> {
         let [.., owner, name] = parts[..] else {
             return Ok(());
         };
-        if let Some(at) = parts.iter().position(|&part| part == "ports")
-            && let (Some(device), Some(port)) = (at.checked_sub(1), parts.get(at + 1))
-        {
+        if let Some((device, port, rest)) = below_port(&parts) {
             let number = port
                 .parse()
                 .map_err(|_| bad("the attribute of a port by its number"))?;
-            let rest = parts.get(at + 2..).unwrap_or_default();
-            let attribute = match rest {
-                ["gids", "0"] => "gid",
-                [attribute] => attribute,
-                _ => return Ok(()),
-            };
-            let adapter = self
-                .adapters
-                .entry(Natural::new(parts[device]))
-                .or_default();
-            adapter.line = line;
-            adapter
-                .ports
-                .entry(number)
-                .or_default()
-                .insert(attribute, (line, value));
+            if let Some(attribute) = port_attribute(rest) {
+                let ports = &mut self.adapter(device, line).ports;
+                let attributes = ports.entry(number).or_default();
+                attributes.insert(attribute, (line, value));
+            }
             return Ok(());
         }
         if let Ok(address) = name.parse::<PciAddress>()
@@ -182,64 +218,45 @@ impl<'a> Snapshot<'a> {
         }
         if let Ok(address) = owner.parse::<PciAddress>() {
             let function = self.functions.entry(address).or_default();
-            match name {
-                "class" => function.class = Some(value),
-                "vendor" => function.vendor = Some(value),
-                // A machine without NUMA has -1.
-                "numa_node" => function.numa = value.parse().ok(),
-                "current_link_width" => function.width = Some(value),
-                "current_link_speed" => function.speed = Some(value),
-                "max_link_width" => function.most_width = Some(value),
-                "max_link_speed" => function.most_speed = Some(value),
-                "physfn" => function.is_virtual = true,
-                _ => {}
-            }
+            function.set(name, value);
             return Ok(());
         }
         let of_adapter = parts.iter().any(|part| part.contains("infiniband"));
         match name {
-            "node_guid" | "sys_image_guid" if of_adapter => {
+            "node_guid" if of_adapter => {
                 let guid = guid(value).ok_or_else(|| bad("a GUID"))?;
-                let adapter = self.adapters.entry(Natural::new(owner)).or_default();
-                adapter.line = line;
-                match name {
-                    "node_guid" => adapter.node_guid = guid,
-                    _ => adapter.system_image_guid = guid,
-                }
+                self.adapter(owner, line).node_guid = guid;
+            }
+            "sys_image_guid" if of_adapter => {
+                let guid = guid(value).ok_or_else(|| bad("a GUID"))?;
+                self.adapter(owner, line).system_image_guid = guid;
             }
             "fw_ver" if of_adapter => {
-                let adapter = self.adapters.entry(Natural::new(owner)).or_default();
-                adapter.line = line;
                 // A version of other characters goes into no file.
-                adapter.firmware = Some(value).filter(|value| is_name(value));
+                let firmware = Some(value).filter(|value| is_name(value));
+                self.adapter(owner, line).firmware = firmware;
             }
             "device" if of_adapter => {
-                let address = value.rsplit('/').next().unwrap_or(value);
-                let address = address
-                    .parse()
-                    .map_err(|_| bad("the path of a PCI function"))?;
-                let adapter = self.adapters.entry(Natural::new(owner)).or_default();
-                adapter.line = line;
-                adapter.pci = Some((address, value));
+                let address = last_address(value);
+                let address = address.ok_or_else(|| bad("the path of a PCI function"))?;
+                self.adapter(owner, line).pci = Some((address, value));
             }
-            "data_direct" if of_adapter => {
-                let adapter = self.adapters.entry(Natural::new(owner)).or_default();
-                adapter.line = line;
-                adapter.data_direct = Some(value);
-            }
+            "data_direct" if of_adapter => self.adapter(owner, line).data_direct = Some(value),
             "product_name" => self.machine = Some(value),
             "nvidia_fabric" => {
-                let (cluster, clique) = value
-                    .rsplit_once('.')
-                    .ok_or_else(|| bad("cluster UUID and clique"))?;
-                self.domain = Some(NvLinkDomain {
-                    cluster_uuid: cluster.to_owned(),
-                    clique_id: clique.parse().map_err(|_| bad("cluster UUID and clique"))?,
-                });
+                let domain = nvlink_domain(value);
+                self.domain = Some(domain.ok_or_else(|| bad("cluster UUID and clique"))?);
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// The adapter of this name, with `line` as the last line about it.
+    fn adapter(&mut self, name: &'a str, line: u32) -> &mut Adapter<'a> {
+        let adapter = self.adapters.entry(Natural::new(name)).or_default();
+        adapter.line = line;
+        adapter
     }
 
     /// The link that a function and the bridge above it can have.

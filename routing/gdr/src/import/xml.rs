@@ -57,8 +57,11 @@ pub(super) fn read(text: &str, root: &'static str) -> Result<Vec<Element>, Impor
         at: 0,
         line: 1,
     };
-    let mut elements: Vec<Element> = Vec::new();
-    let mut open: Vec<usize> = Vec::new();
+    let mut document = OpenDocument {
+        root,
+        elements: Vec::new(),
+        open: Vec::new(),
+    };
     loop {
         // An event starts where the one before it has ended.
         let line = lines.at(reader.buffer_position());
@@ -67,33 +70,20 @@ pub(super) fn read(text: &str, root: &'static str) -> Result<Vec<Element>, Impor
             .read_event()
             .map_err(|problem| error(ImportReason::Xml(problem.to_string())))?;
         match event {
-            Event::Start(ref start) | Event::Empty(ref start) => {
-                if elements.len() == MAX_ELEMENTS || open.len() == MAX_DEPTH {
-                    let (what, limit) = match open.len() {
-                        MAX_DEPTH => ("levels of elements", MAX_DEPTH),
-                        _ => ("elements", MAX_ELEMENTS),
-                    };
-                    return Err(error(ImportReason::TooMany { what, limit }));
-                }
-                if !elements.is_empty() && open.is_empty() {
-                    return Err(error(ImportReason::Xml("a second root element".to_owned())));
-                }
-                let element = element(start, line, open.last().copied())?;
-                if elements.is_empty() && element.name != root {
-                    let (found, expected) = (super::error::shown(&element.name), root);
-                    return Err(error(ImportReason::Root { found, expected }));
-                }
-                if matches!(event, Event::Start(_)) {
-                    open.push(elements.len());
-                }
-                elements.push(element);
+            Event::Start(ref start) => {
+                let index = document.add(start, line)?;
+                document.open.push(index);
+            }
+            Event::Empty(ref start) => {
+                document.add(start, line)?;
             }
             Event::End(_) => {
-                open.pop();
+                document.open.pop();
             }
             Event::Text(ref content) => {
-                if let Some(&inner) = open.last() {
-                    elements[inner].text.push_str(&content.xml10_content());
+                if let Some(&inner) = document.open.last() {
+                    let text = &mut document.elements[inner].text;
+                    text.push_str(&content.xml10_content());
                 }
             }
             Event::DocType(ref declaration) if declaration.contains('[') => {
@@ -111,25 +101,66 @@ pub(super) fn read(text: &str, root: &'static str) -> Result<Vec<Element>, Impor
             | Event::DocType(_) => {}
         }
     }
-    let line = super::line_of(text.as_bytes());
-    if let Some(&inner) = open.last() {
-        let message = format!(
-            "`{}` of line {} is not closed",
-            elements[inner].name, elements[inner].line
-        );
-        return Err(ImportError::new(line, ImportReason::Xml(message)));
+    document.finish(super::line_of(text.as_bytes()))
+}
+
+/// A document whose end has not been read.
+struct OpenDocument {
+    /// The name that the root element must have.
+    root: &'static str,
+    elements: Vec<Element>,
+    /// Elements without their end tag, the root first.
+    open: Vec<usize>,
+}
+
+impl OpenDocument {
+    /// Adds the element of a start tag or an empty-element tag; returns its index.
+    ///
+    /// # Errors
+    /// Too many elements or levels, a second root, or a root of another name.
+    fn add(&mut self, start: &BytesStart<'_>, line: u32) -> Result<usize, ImportError> {
+        let error = |reason| ImportError::new(line, reason);
+        let index = self.elements.len();
+        if index == MAX_ELEMENTS || self.open.len() == MAX_DEPTH {
+            let (what, limit) = match self.open.len() {
+                MAX_DEPTH => ("levels of elements", MAX_DEPTH),
+                _ => ("elements", MAX_ELEMENTS),
+            };
+            return Err(error(ImportReason::TooMany { what, limit }));
+        }
+        if index > 0 && self.open.is_empty() {
+            return Err(error(ImportReason::Xml("a second root element".to_owned())));
+        }
+        let element = element(start, line, self.open.last().copied())?;
+        if index == 0 && element.name != self.root {
+            let (found, expected) = (super::error::shown(&element.name), self.root);
+            return Err(error(ImportReason::Root { found, expected }));
+        }
+        self.elements.push(element);
+        Ok(index)
     }
-    if elements.is_empty() {
-        let found = "nothing".to_owned();
-        return Err(ImportError::new(
-            line,
-            ImportReason::Root {
-                found,
-                expected: root,
-            },
-        ));
+
+    /// The elements at the end of the text, which is on `line`.
+    ///
+    /// # Errors
+    /// An element is not closed, or there is none.
+    fn finish(self, line: u32) -> Result<Vec<Element>, ImportError> {
+        if let Some(&inner) = self.open.last() {
+            let message = format!(
+                "`{}` of line {} is not closed",
+                self.elements[inner].name, self.elements[inner].line
+            );
+            return Err(ImportError::new(line, ImportReason::Xml(message)));
+        }
+        if self.elements.is_empty() {
+            let (found, expected) = ("nothing".to_owned(), self.root);
+            return Err(ImportError::new(
+                line,
+                ImportReason::Root { found, expected },
+            ));
+        }
+        Ok(self.elements)
     }
-    Ok(elements)
 }
 
 fn element(

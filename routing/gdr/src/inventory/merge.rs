@@ -159,88 +159,28 @@ impl HostInventory {
         at
     }
 
+    /// Adds a port of another source, or its properties where this inventory has the port; returns
+    /// its place in [`Self::hca_ports`].
     fn merge_port(&mut self, port: &HcaPort, conflicts: &mut Vec<Conflict>) -> usize {
-        let same = |mine: &HcaPort| {
-            mine.port == port.port
-                && match (&mine.device, &port.device) {
-                    (Some(mine), Some(theirs)) => mine == theirs,
-                    _ => mine.pci.is_some() && mine.pci == port.pci,
-                }
+        let found = self.hca_ports.iter().position(|mine| mine.is_same(port));
+        let Some(at) = found else {
+            return self.add_port(port.clone());
         };
-        let Some(at) = self.hca_ports.iter().position(same) else {
-            let before = self.hca_ports.len();
-            self.hca_ports.push(port.clone());
-            let row = |gpu| (0..=before).map(move |port| (gpu, port));
-            let cells = (0..self.gpus.len()).flat_map(row);
-            let old = &self.tiers;
-            self.tiers = cells
-                .map(|(gpu, port)| (port < before).then(|| old[gpu * before + port]).flatten())
-                .collect();
-            return before;
-        };
-        let mine = &mut self.hca_ports[at];
-        let device = mine.label();
-        join(
-            &mut mine.device,
-            port.device.clone(),
-            &device,
-            "device",
-            conflicts,
-        );
-        join(&mut mine.numa, port.numa, &device, "NUMA node", conflicts);
-        join(&mut mine.pci, port.pci, &device, "PCI address", conflicts);
-        let guids = [
-            (&mut mine.node_guid, port.node_guid, "node GUID"),
-            (
-                &mut mine.system_image_guid,
-                port.system_image_guid,
-                "system image GUID",
-            ),
-            (&mut mine.port_guid, port.port_guid, "port GUID"),
-        ];
-        for (mine, theirs, what) in guids {
-            join(mine, theirs, &device, what, conflicts);
-        }
-        join(
-            &mut mine.link_layer,
-            port.link_layer,
-            &device,
-            "link layer",
-            conflicts,
-        );
-        let links = [
-            (&mut mine.pcie, port.pcie, "PCIe link"),
-            (&mut mine.pcie_max, port.pcie_max, "widest PCIe link"),
-        ];
-        for (mine, theirs, what) in links {
-            join(mine, theirs, &device, what, conflicts);
-        }
-        let (firmware, theirs) = (&mut mine.firmware, port.firmware.clone());
-        join(firmware, theirs, &device, "firmware", conflicts);
-        join(
-            &mut mine.gbps,
-            port.gbps,
-            &device,
-            "rate in Gb/s",
-            conflicts,
-        );
-        join(
-            &mut mine.active,
-            port.active,
-            &device,
-            "active state",
-            conflicts,
-        );
-        join(
-            &mut mine.gdr,
-            port.gdr,
-            &device,
-            "GPUDirect RDMA",
-            conflicts,
-        );
-        mine.data_direct |= port.data_direct;
-        mine.virtual_function |= port.virtual_function;
+        self.hca_ports[at].merge(port, conflicts);
         at
+    }
+
+    /// Adds a port, with unknown tiers; returns its place in [`Self::hca_ports`].
+    fn add_port(&mut self, port: HcaPort) -> usize {
+        let before = self.hca_ports.len();
+        self.hca_ports.push(port);
+        let row = |gpu| (0..=before).map(move |port| (gpu, port));
+        let cells = (0..self.gpus.len()).flat_map(row);
+        let old = &self.tiers;
+        self.tiers = cells
+            .map(|(gpu, port)| (port < before).then(|| old[gpu * before + port]).flatten())
+            .collect();
+        before
     }
 
     /// Removes the GPU at a place of the list, with its tiers and links.
@@ -279,6 +219,83 @@ impl HostInventory {
             (link.a, link.b) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
         }
         self.nvlinks.sort_unstable_by_key(|link| (link.a, link.b));
+    }
+}
+
+impl HcaPort {
+    /// Whether both are the same port: by device and number, or by PCI address and number where a
+    /// device is missing.
+    fn is_same(&self, other: &HcaPort) -> bool {
+        self.port == other.port
+            && match (&self.device, &other.device) {
+                (Some(mine), Some(theirs)) => mine == theirs,
+                _ => self.pci.is_some() && self.pci == other.pci,
+            }
+    }
+
+    /// Adds properties of the same port from another source. Known values stay.
+    fn merge(&mut self, other: &HcaPort, conflicts: &mut Vec<Conflict>) {
+        let device = self.label();
+        join(
+            &mut self.device,
+            other.device.clone(),
+            &device,
+            "device",
+            conflicts,
+        );
+        join(&mut self.numa, other.numa, &device, "NUMA node", conflicts);
+        join(&mut self.pci, other.pci, &device, "PCI address", conflicts);
+        let guids = [
+            (&mut self.node_guid, other.node_guid, "node GUID"),
+            (
+                &mut self.system_image_guid,
+                other.system_image_guid,
+                "system image GUID",
+            ),
+            (&mut self.port_guid, other.port_guid, "port GUID"),
+        ];
+        for (mine, theirs, what) in guids {
+            join(mine, theirs, &device, what, conflicts);
+        }
+        join(
+            &mut self.link_layer,
+            other.link_layer,
+            &device,
+            "link layer",
+            conflicts,
+        );
+        let links = [
+            (&mut self.pcie, other.pcie, "PCIe link"),
+            (&mut self.pcie_max, other.pcie_max, "widest PCIe link"),
+        ];
+        for (mine, theirs, what) in links {
+            join(mine, theirs, &device, what, conflicts);
+        }
+        let (firmware, theirs) = (&mut self.firmware, other.firmware.clone());
+        join(firmware, theirs, &device, "firmware", conflicts);
+        join(
+            &mut self.gbps,
+            other.gbps,
+            &device,
+            "rate in Gb/s",
+            conflicts,
+        );
+        join(
+            &mut self.active,
+            other.active,
+            &device,
+            "active state",
+            conflicts,
+        );
+        join(
+            &mut self.gdr,
+            other.gdr,
+            &device,
+            "GPUDirect RDMA",
+            conflicts,
+        );
+        self.data_direct |= other.data_direct;
+        self.virtual_function |= other.virtual_function;
     }
 }
 

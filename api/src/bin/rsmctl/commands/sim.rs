@@ -278,21 +278,7 @@ async fn act(command: SimCommand, session: &Session) -> Result<Done, Failure> {
             simulation.relink(request).await?;
             Done::Relink { port }
         }
-        SimCommand::Swap(arguments) => {
-            let [port, other] = two_ports(&arguments.ports)?;
-            let request = v1::SwapCablesRequest {
-                node: port.node.clone(),
-                port: port.port,
-                other_node: other.node.clone(),
-                other_port: other.port,
-            };
-            simulation.swap_cables(request).await?;
-            Done::Swap {
-                port,
-                other_node: other.node,
-                other_port: other.port,
-            }
-        }
+        SimCommand::Swap(arguments) => swap(two_ports(&arguments.ports)?, session).await?,
         SimCommand::Reboot(NodeArguments { node }) => {
             simulation
                 .reboot(v1::RebootRequest { node: node.clone() })
@@ -324,19 +310,45 @@ async fn act(command: SimCommand, session: &Session) -> Result<Done, Failure> {
         }
         SimCommand::Errors(arguments) => {
             let (port, counter, rate) = errors(&arguments.words)?;
-            let request = v1::SetErrorsRequest {
-                node: port.node.clone(),
-                port: port.port,
-                counter: counter.clone(),
-                per_second: rate,
-            };
-            simulation.set_errors(request).await?;
-            Done::Errors {
-                port,
-                counter,
-                per_second: rate,
-            }
+            set_errors(port, counter, rate, session).await?
         }
+    })
+}
+
+/// Exchanges the cables in two ports.
+async fn swap([port, other]: [PortWords; 2], session: &Session) -> Result<Done, Failure> {
+    let request = v1::SwapCablesRequest {
+        node: port.node.clone(),
+        port: port.port,
+        other_node: other.node.clone(),
+        other_port: other.port,
+    };
+    session.simulation().swap_cables(request).await?;
+    Ok(Done::Swap {
+        port,
+        other_node: other.node,
+        other_port: other.port,
+    })
+}
+
+/// Makes a counter of a port move by `per_second`.
+async fn set_errors(
+    port: PortWords,
+    counter: String,
+    per_second: f64,
+    session: &Session,
+) -> Result<Done, Failure> {
+    let request = v1::SetErrorsRequest {
+        node: port.node.clone(),
+        port: port.port,
+        counter: counter.clone(),
+        per_second,
+    };
+    session.simulation().set_errors(request).await?;
+    Ok(Done::Errors {
+        port,
+        counter,
+        per_second,
     })
 }
 

@@ -39,25 +39,8 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     let mut rows = Rows::plain(2);
     let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
     row("Fabric", status.fabric.clone());
-    let state = label::<v1::SubnetState>(status.state);
-    row(
-        "State",
-        match status.state_reason.as_str() {
-            "" => state + &missing(status),
-            reason => format!("{state} ({reason}){}", missing(status)),
-        },
-    );
-    row(
-        "Manager",
-        format!(
-            "rsm {}, port {}, LID {}, priority {}, up for {}",
-            status.version,
-            status.port_guid,
-            lid(status.lid),
-            status.priority,
-            duration(status.uptime_ms)
-        ),
-    );
+    row("State", state(status));
+    row("Manager", this_manager(status));
     if status.master.is_none() && is_master(status.state()) {
         row("Master", "this manager".to_owned());
     }
@@ -91,32 +74,57 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
         row("Adaptive routing", adaptive_routing(adaptive));
     }
     let findings = status.findings.unwrap_or_default();
-    row(
-        "Findings",
-        format!(
-            "{}, {}, {} info",
-            count(findings.error, "error", "errors"),
-            count(findings.warning, "warning", "warnings"),
-            findings.info
-        ),
-    );
+    row("Findings", number_of_findings(&findings));
     if let Some(avoided) = status.avoided.as_ref().and_then(avoided) {
         row("Avoided", avoided);
     }
     if let Some(last) = &status.last_convergence {
-        let smps = last.smps.unwrap_or_default();
-        row(
-            "Last convergence",
-            format!(
-                "{}: {} ms, {}, {}",
-                last.cause,
-                milliseconds(last.timing_ms.unwrap_or_default().total),
-                count(smps.get, "Get", "Gets"),
-                count(smps.set, "Set", "Sets")
-            ),
-        );
+        row("Last convergence", last_convergence(last));
     }
     rows
+}
+
+/// The state, its reason where it has one, and missing parts.
+fn state(status: &v1::SubnetStatus) -> String {
+    let state = label::<v1::SubnetState>(status.state);
+    match status.state_reason.as_str() {
+        "" => state + &missing(status),
+        reason => format!("{state} ({reason}){}", missing(status)),
+    }
+}
+
+/// Version, port and priority of this manager, and the time since its start.
+fn this_manager(status: &v1::SubnetStatus) -> String {
+    format!(
+        "rsm {}, port {}, LID {}, priority {}, up for {}",
+        status.version,
+        status.port_guid,
+        lid(status.lid),
+        status.priority,
+        duration(status.uptime_ms)
+    )
+}
+
+/// `1 error, 2 warnings, 3 info`
+fn number_of_findings(findings: &v1::FindingCounts) -> String {
+    format!(
+        "{}, {}, {} info",
+        count(findings.error, "error", "errors"),
+        count(findings.warning, "warning", "warnings"),
+        findings.info
+    )
+}
+
+/// Cause, duration and SMPs of the last convergence.
+fn last_convergence(last: &v1::Convergence) -> String {
+    let smps = last.smps.unwrap_or_default();
+    format!(
+        "{}: {} ms, {}, {}",
+        last.cause,
+        milliseconds(last.timing_ms.unwrap_or_default().total),
+        count(smps.get, "Get", "Gets"),
+        count(smps.set, "Set", "Sets")
+    )
 }
 
 /// The parts of the fabric, each by a call of `row`.

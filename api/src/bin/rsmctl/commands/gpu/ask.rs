@@ -26,14 +26,7 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
                 format: file_format.map_or_else(|| import::format_of(&content), i32::from),
                 content,
             };
-            let answer = session.gpu().import_gpu_host(request).await?.into_inner();
-            if session.output.is_json() {
-                return session.output.json(&answer);
-            }
-            import::note_unknown(&answer.unknown_members);
-            session
-                .output
-                .line(&format!("{} GPUs, {} ports", answer.gpus, answer.ports))
+            import_host(request, session).await
         }
         GpuCommand::Import {
             host: None,
@@ -42,25 +35,11 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
             ..
         } => import::folder(&path, file_format.map(i32::from), session).await,
         GpuCommand::Status => status(session).await,
-        GpuCommand::Forget { host, machine_type } => {
-            let request = v1::ForgetGpuHostRequest { host, machine_type };
-            let answer = session.gpu().forget_gpu_host(request).await?.into_inner();
-            match session.output.is_json() {
-                true => session.output.json(&answer),
-                false => Ok(()),
-            }
-        }
+        GpuCommand::Forget { host, machine_type } => forget(host, machine_type, session).await,
         GpuCommand::Hosts => hosts(session).await,
         GpuCommand::Check(arguments) => check::run(&arguments, session).await,
         GpuCommand::Watch => watch(session).await,
-        GpuCommand::Hints { host } => {
-            let request = v1::GetGpuHintsRequest { host };
-            let answer = session.gpu().get_gpu_hints(request).await?.into_inner();
-            if session.output.is_json() {
-                return session.output.json(&answer.hints);
-            }
-            text(&answer.text, session)
-        }
+        GpuCommand::Hints { host } => hints(host, session).await,
         GpuCommand::Pair { from, to } => pair(from, to, session).await,
         GpuCommand::Plan {
             hosts,
@@ -90,13 +69,53 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
                 sl: sl.map(u32::from),
                 ..Default::default()
             };
-            let file = read_file(request, session).await?;
-            if session.output.is_json() {
-                return session.output.json(&file);
-            }
-            text(&file.content, session)
+            export(request, session).await
         }
     }
+}
+
+/// Imports the inventory of one host, and prints its size.
+async fn import_host(
+    request: v1::ImportGpuHostRequest,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let answer = session.gpu().import_gpu_host(request).await?.into_inner();
+    if session.output.is_json() {
+        return session.output.json(&answer);
+    }
+    import::note_unknown(&answer.unknown_members);
+    session
+        .output
+        .line(&format!("{} GPUs, {} ports", answer.gpus, answer.ports))
+}
+
+/// Removes the inventory of a host or machine type; prints nothing but JSON.
+async fn forget(host: String, machine_type: bool, session: &mut Session) -> Result<(), Failure> {
+    let request = v1::ForgetGpuHostRequest { host, machine_type };
+    let answer = session.gpu().forget_gpu_host(request).await?.into_inner();
+    match session.output.is_json() {
+        true => session.output.json(&answer),
+        false => Ok(()),
+    }
+}
+
+/// Prints the hints for a host.
+async fn hints(host: String, session: &mut Session) -> Result<(), Failure> {
+    let request = v1::GetGpuHintsRequest { host };
+    let answer = session.gpu().get_gpu_hints(request).await?.into_inner();
+    if session.output.is_json() {
+        return session.output.json(&answer.hints);
+    }
+    text(&answer.text, session)
+}
+
+/// Prints a file for other programs.
+async fn export(request: v1::ExportGpuFileRequest, session: &mut Session) -> Result<(), Failure> {
+    let file = read_file(request, session).await?;
+    if session.output.is_json() {
+        return session.output.json(&file);
+    }
+    text(&file.content, session)
 }
 
 /// A file, of its pieces.
