@@ -7,8 +7,7 @@ use std::time::Duration;
 use rsm_hardware::sweep::Query;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
-use rsm_model::findings::{Finding, FindingKind};
-use rsm_state::{Convergence, HISTORY, Role};
+use rsm_state::{Convergence, Role};
 
 use super::convergence::Pushed;
 use super::event::Effect;
@@ -21,8 +20,8 @@ impl Core {
         self.stage = Stage::Idle;
         let is_multicast = self.pass == Pass::Multicast;
         self.end_succession();
-        self.port_retrained &= is_multicast;
         if !is_multicast {
+            self.local_port.was_served();
             let fabric = self.model();
             if self.first_sweep.goes_on() {
                 self.expect_met(&fabric, now);
@@ -52,14 +51,10 @@ impl Core {
             let convergence = Arc::new(convergence);
             // Multicast passes come by the thousand, one for each join, and would fill the history.
             if !is_multicast {
-                if self.history.len() == HISTORY {
-                    self.history.pop_front();
-                }
-                self.history.push_back(convergence.clone());
+                self.meter.record(convergence.clone());
             }
             self.publish(now);
-            self.effects
-                .push_back(Effect::Converged(convergence.clone()));
+            self.outbox.push(Effect::Converged(convergence.clone()));
             self.keep_promises(&convergence);
         }
     }
@@ -70,7 +65,7 @@ impl Core {
             return;
         }
         for ticket in self.work.take_tickets() {
-            self.effects.push_back(Effect::Done {
+            self.outbox.push(Effect::Done {
                 ticket,
                 convergence: convergence.clone(),
             });
@@ -88,21 +83,8 @@ impl Core {
         let nodes = nodes.chain(failed.iter().copied());
         let whole = nodes.map(|node| PortKey::new(node, PortNum::ZERO));
         let debtors: BTreeSet<PortKey> = behind_ports.chain(whole).collect();
-        if !debtors.is_subset(&self.debtors) {
-            // The pauses of other debtors say nothing about a new one.
-            self.work.repaired();
-        }
-        // A failed Set is tried again at its time, even if the sweep finds no debtor.
-        let is_failing = |finding: &Finding| finding.kind == FindingKind::SetFailed;
-        if debtors.is_empty() {
-            if self.residue.iter().any(is_failing) {
-                return;
-            }
-            self.work.repaired();
-        } else {
-            self.work.repair(failed.iter().copied(), now);
-        }
-        self.debtors = debtors;
+        let has_failed_sets = self.reports.failed_sets().next().is_some();
+        self.work.owe(debtors, failed, has_failed_sets, now);
     }
 
     pub(super) fn schedule_light(&mut self, now: Time) {
@@ -111,8 +93,8 @@ impl Core {
             Role::Standby { .. } => self.config.standby_poll,
             Role::Discovering | Role::Master => self.config.light_sweep,
         };
-        if self.next_light.is_none() && !pause.is_zero() {
-            self.next_light = Some(now + pause);
+        if !pause.is_zero() {
+            self.work.sweep_lightly_at(now + pause);
         }
     }
 
@@ -162,26 +144,25 @@ impl Core {
         }
         self.health_stored = self.health.last_release();
         self.surveyor.tell(self.generation);
-        self.effects
-            .push_back(Effect::Remember(Box::new(SavedCoreState {
-                claims: self.claims.clone(),
-                positions: self.positions.clone(),
-                group_ids: self.group_ids.clone(),
-                generations: self.stored_generations(),
-                local: self.inventory.local.or(self.inventory.local_before),
-                gpus: Arc::default(),
-                alias_guids: Arc::default(),
-                cabling: self.kept_cabling.clone(),
-                avoid: self.avoid_in_force().clone(),
-                health: Arc::new(self.saved_health()),
-                overlay: self.overlay.in_force().clone(),
-                not_kept: self.not_kept.clone(),
-                habits: self.inventory.habits.clone(),
-                capabilities: self.inventory.capabilities.clone(),
-                generation: self.generation,
-                footprints: self.surveyor.footprints().clone(),
-                is_pushing: self.tells_push,
-                reregister: false,
-            })));
+        self.outbox.push(Effect::Remember(Box::new(SavedCoreState {
+            claims: self.claims.clone(),
+            positions: self.positions.clone(),
+            group_ids: self.group_ids.clone(),
+            generations: self.stored_generations(),
+            local: self.inventory.local.or(self.inventory.local_before),
+            gpus: Arc::default(),
+            alias_guids: Arc::default(),
+            cabling: self.kept_cabling.clone(),
+            avoid: self.avoid_in_force().clone(),
+            health: Arc::new(self.saved_health()),
+            overlay: self.overlay.in_force().clone(),
+            not_kept: self.not_kept.clone(),
+            habits: self.inventory.habits.clone(),
+            capabilities: self.inventory.capabilities.clone(),
+            generation: self.generation,
+            footprints: self.surveyor.footprints().clone(),
+            is_pushing: self.tells_push,
+            reregister: false,
+        })));
     }
 }

@@ -74,7 +74,7 @@ impl Core {
     fn may_control_congestion(&self) -> bool {
         self.congestion.manager.is_on()
             && self.stage.is_idle()
-            && self.port_up
+            && self.local_port.is_up()
             && self.plan.is_some()
             && self.may_set()
     }

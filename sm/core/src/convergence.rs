@@ -1,18 +1,21 @@
 //! Measures what one pass through the stages costs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_hardware::push::PushProgress;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 use rsm_model::whole::Whole;
-use rsm_state::{Convergence, TablesWritten};
+use rsm_state::{Convergence, HISTORY, TablesWritten};
 
 /// Measures a convergence while it is under way.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Meter {
     running: Option<Running>,
+    /// Past convergences, oldest first.
+    history: VecDeque<Arc<Convergence>>,
 }
 
 #[derive(Clone, Debug)]
@@ -130,6 +133,19 @@ impl Meter {
             tables: pushed.tables,
             whole: running.whole.into_iter().collect(),
         })
+    }
+
+    /// Puts a convergence into the history, which has no more than [`HISTORY`].
+    pub(super) fn record(&mut self, convergence: Arc<Convergence>) {
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back(convergence);
+    }
+
+    /// The past convergences, oldest first.
+    pub(super) fn history(&self) -> impl DoubleEndedIterator<Item = &Arc<Convergence>> {
+        self.history.iter()
     }
 
     /// Forgets the pass under way: it changed nothing.

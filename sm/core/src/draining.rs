@@ -9,7 +9,6 @@ use rsm_plan::avoid::{Avoid, Part, Reason};
 use rsm_state::Ticket;
 
 use super::Core;
-use super::event::Effect;
 use super::trial::Trial;
 
 /// How many drained parts have findings of their own; the rest share one.
@@ -35,7 +34,7 @@ impl Core {
             Err(error) => Some(error.to_string()),
         };
         if let Some(reason) = reason {
-            self.effects.push_back(Effect::Declined { ticket, reason });
+            self.outbox.decline(ticket, reason);
             return;
         }
         let avoid = std::mem::replace(&mut self.avoid, Arc::new(next));

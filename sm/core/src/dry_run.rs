@@ -40,7 +40,7 @@ impl Core {
     pub(super) fn foresee(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
         self.mismatches.clone_from(&changes.mismatches);
         let sets = rehearse(plan, changes, &self.inventory);
-        self.effects.push_back(Effect::Foreseen(sets));
+        self.outbox.push(Effect::Foreseen(sets));
         self.conclude(Pushed::default(), &[], now);
     }
 

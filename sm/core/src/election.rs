@@ -141,7 +141,7 @@ impl Core {
         let smp = Smp::from_bytes_mut(&mut reply.mad);
         *smp.data_mut() = *shown.as_data();
         smp.make_response(status);
-        self.replies.push_back(reply);
+        self.outbox.reply(reply);
         if !is_order {
             return;
         }
@@ -256,7 +256,7 @@ impl Core {
         // A takeover moves no LID.
         self.reassigns_lids = false;
         self.election.silent_polls = 0;
-        self.next_light = Some(now + self.config.standby_poll);
+        self.work.poll_master_at(now + self.config.standby_poll);
         self.begin_peer_polls(now);
         if is_news {
             self.publish(now);
@@ -269,7 +269,7 @@ impl Core {
         let waits = self.election.silent_polls < self.config.poll_limit;
         if waits {
             self.meter.discard();
-            self.next_light = Some(now + self.config.standby_poll);
+            self.work.poll_master_at(now + self.config.standby_poll);
         }
         waits
     }
@@ -400,7 +400,7 @@ impl Core {
             m_key: 0,
             data: *notice.as_data(),
         });
-        self.replies.push_back(Datagram {
+        self.outbox.reply(Datagram {
             mad: *trap.as_bytes(),
             remote: RemoteAddress::smi(master.lid),
         });

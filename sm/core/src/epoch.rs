@@ -192,7 +192,7 @@ impl Core {
     }
 
     fn ask_store(&mut self, request: EpochRequest) {
-        self.effects.push_back(Effect::Epoch(request));
+        self.outbox.push(Effect::Epoch(request));
     }
 
     /// Asks whether the epoch is still this manager's. Returns whether there is an answer to wait

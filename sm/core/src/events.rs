@@ -36,12 +36,11 @@ impl Core {
     pub(super) fn on_port_event(&mut self, event: PortEvent, now: Time) {
         match event {
             PortEvent::Up => {
-                self.port_up = true;
-                self.port_retrained = false;
+                self.local_port.came_up();
                 self.work.sweep_everything(true, "the local port came up");
             }
             PortEvent::Down | PortEvent::Gone => {
-                self.port_up = false;
+                self.local_port.went_down();
                 self.stage.stop_push();
                 self.publish(now);
             }
@@ -69,7 +68,7 @@ impl Core {
             self.work.look_at(peer.node, cause);
         }
         self.work.look_at_port(local);
-        self.port_retrained = true;
+        self.local_port.trained_again();
         self.publish(now);
     }
 
@@ -126,9 +125,7 @@ impl Core {
                 self.work.promise(ticket);
             }
             Command::Rewrite { ticket } => {
-                self.rewrite_requested = true;
-                self.work
-                    .sweep_everything(true, "every forwarding table is to be written");
+                self.work.rewrite();
                 self.work.promise(ticket);
             }
             Command::Engine {
@@ -156,7 +153,7 @@ impl Core {
         self.config = config;
         self.lay_generations(generations);
         self.reload_partitions();
-        self.refused.clear();
+        self.reports.note_configuration(Vec::new());
         self.damping.configure(self.config.damping);
         self.configure_health(now);
         self.configure_congestion();

@@ -205,7 +205,7 @@ impl Core {
             return self.follower.schedule(now);
         }
         let is_complete = match sweep.scope() {
-            SweepScope::Full { .. } => self.uncovered.is_none(),
+            SweepScope::Full { .. } => self.work.is_covered(),
             _ => !sweep.owes_more(&self.inventory),
         };
         if sweep.is_contradicted(&self.inventory) {

@@ -159,8 +159,7 @@ fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
 impl Core {
     /// The ports whose Sets have failed.
     fn failing_ports(&self) -> BTreeSet<PortKey> {
-        let findings = self.residue.iter();
-        let failed = findings.filter(|finding| finding.kind == FindingKind::SetFailed);
+        let failed = self.reports.failed_sets();
         let ports = failed.filter_map(|finding| match finding.subject {
             Subject::Port(port) => Some(port),
             _ => None,

@@ -40,8 +40,10 @@ mod health;
 mod held_tables;
 mod inert;
 mod inquiry;
+mod local_port;
 mod lost_registrations;
 mod m_keys;
+mod outbox;
 mod overlay;
 mod patience;
 mod peer_polls;
@@ -49,6 +51,7 @@ mod planning;
 mod preparing;
 mod pushing;
 mod rebalancing;
+mod reports;
 mod requests;
 mod role;
 mod scouting;
@@ -65,9 +68,8 @@ mod trial;
 mod vports;
 pub mod work;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rsm_config::m_keys::{Generations, KeyHolder};
 use rsm_config::overlay::Overlay;
@@ -109,10 +111,13 @@ use self::following::Follower;
 use self::foreign_writes::ForeignWrites;
 use self::found::Found;
 use self::held_tables::{HeldMulticast, HeldTables};
+use self::local_port::LocalPort;
 use self::m_keys::AnnouncedRotation;
+use self::outbox::Outbox;
 use self::overlay::OverlayState;
 use self::patience::Losses;
 use self::preparing::Preparation;
+use self::reports::Reports;
 use self::requests::Context;
 pub use self::settings::{CoreConfig, Mode};
 use self::silences::Silences;
@@ -218,8 +223,6 @@ pub struct Core {
     tells_push: bool,
     /// Notes what changes in the hardware, for managers that share the store.
     surveyor: Surveyor,
-    /// The last published snapshot says that the subnet converges.
-    shows_converging: bool,
     /// A rotation of M_Keys that the store has been told of.
     rotation: Option<AnnouncedRotation>,
     stage: Stage,
@@ -244,9 +247,6 @@ pub struct Core {
     told: Told,
     /// Links in `damped` that do not become Active.
     inert: BTreeSet<PortKey>,
-    /// Set if the last full sweep did not reach all known nodes: whether it was to read tables
-    /// back.
-    uncovered: Option<bool>,
     /// The last push was cut short: the hardware differs from the plan, although no answer shows
     /// it.
     unfinished: bool,
@@ -255,13 +255,6 @@ pub struct Core {
     last_push_interrupted: bool,
     losses: Losses,
     silences: Silences,
-    /// The core has published suspects of the sweep under way; their end follows with the sweep's.
-    suspicion_shown: bool,
-    /// At the last scheduled repair: nodes (by port 0) that owed an answer or were not written as
-    /// planned, and ports behind which no node answered.
-    debtors: BTreeSet<PortKey>,
-    /// Findings of the last plan and push; a snapshot adds the inventory's faults.
-    residue: Vec<Finding>,
     /// The last plan, if it was refused: the plan before it stays in force on a changed fabric.
     refused_plan: Option<Arc<RefusedPlan>>,
     /// Nodes and cables that were there before and are not in `fabric`.
@@ -283,22 +276,9 @@ pub struct Core {
     kept_cabling: Cabling,
     /// Nodes or cables have come or gone since `kept_cabling`.
     cabling_changed: bool,
-    /// Findings about the last refused configuration.
-    refused: Vec<Finding>,
-    /// Findings of the daemon around the core.
-    daemon_findings: Vec<Finding>,
-    history: VecDeque<Arc<Convergence>>,
-    next_light: Option<Time>,
-    /// When the next rebalancing step is due, unless the subnet changes before.
-    rebalance_at: Option<Time>,
-    effects: VecDeque<Effect>,
-    /// Responses and TrapRepress, sent before other effects.
-    replies: VecDeque<Datagram>,
-    port_up: bool,
-    /// The SA answers from a plan: the core served or published one as the master.
-    serving: bool,
-    /// The local port fell back to Init, and no pass has ended since.
-    port_retrained: bool,
+    reports: Reports,
+    outbox: Outbox,
+    local_port: LocalPort,
     pass: Pass,
     /// A requested engine that has not made a plan yet.
     trial: Option<Trial<BeforeEngine>>,
@@ -306,8 +286,6 @@ pub struct Core {
     mismatches: BTreeMap<PortKey, LinkMismatch>,
     /// The next plan gives every port a new LID.
     reassigns_lids: bool,
-    /// From the next full sweep on, distrust the tables that switches hold.
-    rewrite_requested: bool,
 }
 
 impl Core {
@@ -351,7 +329,6 @@ impl Core {
             succession: Succession::default(),
             tells_push: config.shares_store && remembered.is_pushing,
             surveyor: Surveyor::default(),
-            shows_converging: false,
             rotation: None,
             stage: Stage::Idle,
             work,
@@ -369,14 +346,10 @@ impl Core {
             first_sweep: FirstSweep::new(!config.starts_inactive),
             told: Told::default(),
             inert: BTreeSet::new(),
-            uncovered: None,
             unfinished: false,
             last_push_interrupted: false,
             losses: Losses::default(),
             silences: Silences::default(),
-            suspicion_shown: false,
-            debtors: BTreeSet::new(),
-            residue: Vec::new(),
             refused_plan: None,
             expected: Arc::new(remembered.cabling.recalled()),
             looked: None,
@@ -388,20 +361,12 @@ impl Core {
             missing: Vec::new(),
             lost_at: None,
             cabling_changed: false,
-            refused: Vec::new(),
-            daemon_findings: Vec::new(),
-            history: VecDeque::new(),
-            next_light: None,
-            rebalance_at: None,
-            effects: VecDeque::new(),
-            replies: VecDeque::new(),
-            port_up: true,
-            serving: false,
-            port_retrained: false,
+            reports: Reports::default(),
+            outbox: Outbox::default(),
+            local_port: LocalPort::default(),
             pass: Pass::Full,
             trial: None,
             mismatches: BTreeMap::new(),
-            rewrite_requested: false,
             reassigns_lids: config.reassigns_lids,
             config,
         };
@@ -437,7 +402,7 @@ impl Core {
             Event::Command(command) => self.on_command(command, now),
             Event::Reload(config) => self.on_reload(*config, now),
             Event::Refused(findings) => {
-                self.refused = findings;
+                self.reports.note_configuration(findings);
                 self.publish(now);
             }
         }
@@ -461,8 +426,7 @@ impl Core {
     pub fn handle_deadline(&mut self, now: Time) {
         self.client.handle_deadline(now);
         self.mind_congestion_deadlines(now);
-        if self.next_light.is_some_and(|due| due <= now) {
-            self.next_light = None;
+        if self.work.take_light(now) {
             match self.role {
                 Role::Standby { .. } => self.work.poll_master(),
                 Role::NotActive => {}
@@ -475,10 +439,6 @@ impl Core {
             Released::OfRoutes => self.work.plan_again("a flapping link is quiet"),
         }
         self.release_healthy(now);
-        if self.rebalance_at.is_some_and(|due| due <= now) {
-            self.rebalance_at = None;
-            self.work.rebalance();
-        }
         if self.found.expire(now) {
             self.work.regroup();
         }
@@ -495,14 +455,13 @@ impl Core {
 
     /// When [`Core::handle_deadline`] has something to do next.
     pub fn next_deadline(&self) -> Option<Time> {
-        let light = self.next_light.filter(|_| self.stage.is_idle());
+        let light = self.work.light_due().filter(|_| self.stage.is_idle());
         [
             self.client.next_deadline(),
             light,
             self.damping.next_release(),
             self.health.next_release(),
             self.traps.next_release(),
-            self.rebalance_at,
             self.found.deadline(),
             self.election.deadline(),
             self.epoch.deadline(),
@@ -521,13 +480,7 @@ impl Core {
 
     /// The next effect, if any. Call it until there is none after each `handle…`.
     pub fn poll_effect(&mut self, now: Time) -> Option<Effect> {
-        if let Some(datagram) = self.replies.pop_front() {
-            return Some(Effect::Send {
-                datagram,
-                timeout: Duration::ZERO,
-            });
-        }
-        if let Some(effect) = self.effects.pop_front() {
+        if let Some(effect) = self.outbox.pop() {
             return Some(effect);
         }
         let Some(transmit) = self.client.poll_transmit(now) else {
@@ -572,7 +525,7 @@ impl Core {
 
     /// The past convergences, oldest first.
     pub fn history(&self) -> impl Iterator<Item = &Arc<Convergence>> {
-        self.history.iter()
+        self.meter.history()
     }
 
     /// Takes the stages as far as they go now, and hands their requests to the client.
@@ -594,7 +547,7 @@ impl Core {
         self.mind_silent_managers(now);
         // A pass that changes nothing publishes nothing, also where a snapshot from within it says
         // that the subnet converges.
-        if self.shows_converging && !self.is_converging() {
+        if self.reports.show_converging && !self.is_converging() {
             self.publish(now);
         }
     }
@@ -607,8 +560,7 @@ impl Core {
     /// Replaces the findings of the parts around the core (the store, the dumps, the trace), and
     /// publishes them.
     pub fn set_daemon_findings(&mut self, findings: Vec<Finding>, now: Time) {
-        if self.daemon_findings != findings {
-            self.daemon_findings = findings;
+        if self.reports.note_daemon(findings) {
             self.publish(now);
         }
     }
@@ -621,8 +573,8 @@ impl Core {
     fn publish(&mut self, now: Time) {
         self.follow_silences(now);
         let snapshot = Arc::new(self.snapshot(now));
-        self.shows_converging = snapshot.converging;
-        self.serving = snapshot.role == Role::Master && snapshot.plan.is_some();
-        self.effects.push_back(Effect::Publish(snapshot));
+        self.reports.show_converging = snapshot.converging;
+        self.reports.serve = snapshot.role == Role::Master && snapshot.plan.is_some();
+        self.outbox.push(Effect::Publish(snapshot));
     }
 }

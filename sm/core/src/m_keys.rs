@@ -23,7 +23,6 @@ use rsm_store::replica::{BEAT, FOLLOW_PLAN};
 
 use super::Core;
 use super::epoch::Holding;
-use super::event::Effect;
 
 /// How many ports a finding names.
 const SHOWN: usize = 5;
@@ -116,7 +115,7 @@ impl Core {
             }
             return;
         };
-        self.effects.push_back(Effect::Declined { ticket, reason });
+        self.outbox.decline(ticket, reason);
     }
 
     /// The issuer of `ticket` no longer waits for a rotation.
@@ -135,11 +134,9 @@ impl Core {
             return self.begin_rotation(rotation);
         }
         let reason = "another subnet manager is master now";
-        let declined = rotation.tickets.into_iter().map(|ticket| Effect::Declined {
-            ticket,
-            reason: reason.to_owned(),
-        });
-        self.effects.extend(declined);
+        for ticket in rotation.tickets {
+            self.outbox.decline(ticket, reason.to_owned());
+        }
     }
 
     fn begin_rotation(&mut self, rotation: AnnouncedRotation) {

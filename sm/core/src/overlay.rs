@@ -88,9 +88,7 @@ impl Core {
                     .plan_again("partitions were changed through the API");
                 self.work.promise(ticket);
             }
-            Err(error) => self
-                .effects
-                .push_back(Effect::PartitionRefused { ticket, error }),
+            Err(error) => self.outbox.push(Effect::PartitionRefused { ticket, error }),
         }
     }
 
@@ -98,8 +96,7 @@ impl Core {
         self.overlay.next = Arc::new(next);
         self.overlay.waiting.push((ticket, change));
         let effect = Box::new(effect);
-        self.effects
-            .push_back(Effect::PartitionTaken { ticket, effect });
+        self.outbox.push(Effect::PartitionTaken { ticket, effect });
     }
 
     /// The overlay with those changes that wait, and this one.
@@ -225,8 +222,7 @@ impl Core {
 
     fn refuse_change(&mut self, ticket: Ticket, error: ChangeError) {
         self.work.withdraw(ticket);
-        self.effects
-            .push_back(Effect::PartitionRefused { ticket, error });
+        self.outbox.push(Effect::PartitionRefused { ticket, error });
     }
 
     /// Leaves out the change of `ticket` if no job has it yet: its issuer no longer waits.

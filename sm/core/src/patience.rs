@@ -176,7 +176,7 @@ impl Core {
             taken.into_iter().for_each(|query| sweep.reroute(query));
         }
         if sweep.take_suspicion() {
-            self.suspicion_shown = true;
+            self.reports.show_suspects = true;
             self.publish(now);
         }
     }

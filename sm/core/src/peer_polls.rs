@@ -103,7 +103,10 @@ impl Core {
             self.scout(now);
         }
         let polls = &self.election.peer_polls;
-        if polls.silent >= PEER_POLL_LIMIT && self.port_up && self.epoch.holding == Holding::Free {
+        if polls.silent >= PEER_POLL_LIMIT
+            && self.local_port.is_up()
+            && self.epoch.holding == Holding::Free
+        {
             let insists = polls
                 .since
                 .is_some_and(|since| now.since(since) >= PATIENCE);

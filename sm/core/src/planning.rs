@@ -109,7 +109,7 @@ impl Core {
         self.stage = Stage::Planning {
             generation: job.generation,
         };
-        self.effects.push_back(Effect::Plan(Box::new(job)));
+        self.outbox.push(Effect::Plan(Box::new(job)));
     }
 
     /// The multicast members, if they are known, and the switches' multicast tables.
@@ -202,7 +202,7 @@ impl Core {
                 }
                 self.count_moved(&plan);
                 self.first_sweep.planned();
-                self.residue.clone_from(&plan.findings);
+                self.reports.begin_pass(plan.findings.clone());
                 self.slow_links.set_siblings(&plan.slow_cables);
                 let mut news = self.note_claims(&plan);
                 news |= self.note_group_ids(&plan);
@@ -246,12 +246,12 @@ impl Core {
                     refused.with_causes(),
                     refused.fit()
                 );
-                self.residue = vec![Finding::new(
+                self.reports.begin_pass(vec![Finding::new(
                     FindingKind::RoutingRefused,
                     Subject::Subnet,
                     Severity::Error,
                     text,
-                )];
+                )]);
                 self.refused_plan = Some(Arc::from(refused));
                 self.conclude(Pushed::default(), &[], now);
             }

@@ -82,7 +82,7 @@ impl Core {
             under_way: Some(Basis { claims, positions }),
             is_due: false,
         };
-        self.effects.push_back(Effect::Prepare(Box::new(job)));
+        self.outbox.push(Effect::Prepare(Box::new(job)));
     }
 
     /// Takes a plan ahead.

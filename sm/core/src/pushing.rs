@@ -111,7 +111,7 @@ impl Core {
             self.unfinished = false;
             self.last_push_interrupted = false;
             if self.pass != Pass::Multicast {
-                self.forget_failures();
+                self.reports.forget_failed_sets();
             }
             self.go_on_with_adaptive(true, now);
             self.conclude(
@@ -145,7 +145,7 @@ impl Core {
             || changes.vports.values().any(VPortChanges::activates);
         if self.pass == Pass::Multicast
             || self.role != Role::Master
-            || (self.serving && !brings_hosts)
+            || (self.reports.serve && !brings_hosts)
         {
             return;
         }
@@ -156,8 +156,8 @@ impl Core {
             Some((key, change.expected(&held)))
         });
         let forthcoming = Forthcoming::new(self.snapshot(now), ports.collect());
-        self.serving = true;
-        self.effects.push_back(Effect::Serve(Arc::new(forthcoming)));
+        self.reports.serve = true;
+        self.outbox.push(Effect::Serve(Arc::new(forthcoming)));
     }
 
     pub(super) fn end_push(&mut self, now: Time) {
@@ -169,9 +169,9 @@ impl Core {
         for &port in push.reregistered() {
             self.reregister.done(port);
         }
-        self.forget_failures();
+        self.reports.forget_failed_sets();
         let failed = self.word_failures(push.failures());
-        self.residue.extend(failed);
+        self.reports.add(failed);
         self.unfinished = push.was_stopped() || push.owes_multicast() || push.left_out_nodes();
         self.last_push_interrupted &= push.was_stopped();
         let pushed = Pushed {
@@ -202,12 +202,6 @@ impl Core {
         self.conclude(pushed, &nodes, now);
         // The next plan takes what this push has written; now nothing waits for it.
         drop(self.held_tables.of(&self.inventory));
-    }
-
-    /// Drops findings about failed Sets: a new attempt has been made, or is about to be.
-    fn forget_failures(&mut self) {
-        self.residue
-            .retain(|finding| finding.kind != FindingKind::SetFailed);
     }
 
     /// Counts one miss for a node that left Sets of this push unanswered, however many.

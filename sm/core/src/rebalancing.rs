@@ -41,9 +41,10 @@ impl Core {
             let ranking = plan.routing.ranking.as_ref();
             !after.is_zero() && ranking.is_some_and(misses_parts)
         });
-        self.rebalance_at = wanted.map(|plan| match plan.relieved {
+        let due = wanted.map(|plan| match plan.relieved {
             None => now + after,
             Some(_) => now + PAUSE,
         });
+        self.work.rebalance_at(due);
     }
 }

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use rsm_hardware::sweep::fault;
 use rsm_mad::Time;
-use rsm_mad::wire::attr::PortState;
-use rsm_model::InventoryPort;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::{Role, Snapshot};
 
@@ -18,14 +16,12 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
     });
     findings.extend(core.inventory.habits.findings(&core.inventory));
     findings.extend(core.not_kept.findings(&core.inventory));
-    findings.extend(core.residue.iter().cloned());
-    findings.extend(core.refused.iter().cloned());
+    findings.extend(core.reports.findings().cloned());
     if core.role == Role::Master {
         findings.extend(core.missing.iter().cloned());
         findings.extend(core.findings_of_overlay().iter().cloned());
         findings.extend(core.congestion.manager().findings(|node| core.name(node)));
     }
-    findings.extend(core.daemon_findings.iter().cloned());
     findings.extend(core.traps.findings(
         |port| format!("{} port {}", core.name(port.node), port.port),
         |port| core.disables_babbling(port),
@@ -58,7 +54,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         let subject = Subject::Node(rival.port.node);
         Finding::new(FindingKind::OtherMaster, subject, Severity::Error, text)
     }));
-    findings.extend(own_port(core));
+    findings.extend(core.local_port.finding(&core.inventory));
     findings.extend(core.finding_of_epoch());
     findings.extend(core.finding_of_lost_registrations());
     findings.extend(core.finding_of_m_keys());
@@ -74,7 +70,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         identity: core.identity(),
         others: role::others(&core.inventory).into(),
         own_guid: core.own_guid(),
-        port_up: core.port_up && !own_link_is_down(core),
+        port_up: core.local_port.is_usable(&core.inventory),
         converging: core.is_converging(),
         fabric: core.fabric.clone(),
         plan: core.plan.clone(),
@@ -90,44 +86,8 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         controls_congestion: core.config.congestion.enabled,
         manages_vports: core.config.manages_vports,
         findings: findings.into(),
-        history: core.history.iter().cloned().collect(),
+        history: core.meter.history().cloned().collect(),
         stats: core.client.stats(),
         traps: core.traps.counts().clone(),
     }
-}
-
-/// Whether the own port said at the last sweep that its link is down. At a start the driver reports
-/// only later changes.
-fn own_link_is_down(core: &Core) -> bool {
-    let local = core.inventory.local;
-    let local = local.and_then(|local| core.inventory.port(local));
-    local.and_then(InventoryPort::state) == Some(PortState::Down)
-}
-
-/// The finding about the port of this subnet manager.
-fn own_port(core: &Core) -> Option<Finding> {
-    let local = core.inventory.local?;
-    let is_up = core.port_up && !own_link_is_down(core);
-    let what = match (is_up, core.port_retrained) {
-        (false, _) => {
-            "is down: the subnet keeps its routes, and no fault in it is dealt with; rsm goes on by itself when the link is up; \
-             check the cable and the switch at its other end"
-        }
-        (true, true) => {
-            "fell back to Init: nothing reaches this host, and the switch at its other end may have lost its tables; it is read again"
-        }
-        (true, false) => return None,
-    };
-    let text = format!(
-        "port {} of this subnet manager, at {}, {what}",
-        local.port,
-        core.name(local.node)
-    );
-    let subject = Subject::Port(local);
-    Some(Finding::new(
-        FindingKind::LocalPort,
-        subject,
-        Severity::Error,
-        text,
-    ))
 }

@@ -54,7 +54,7 @@ impl Core {
                 if self.resume_first_sweep(now) {
                     return true;
                 }
-                let active = self.port_up && self.role != Role::NotActive;
+                let active = self.local_port.is_up() && self.role != Role::NotActive;
                 let next = if active { self.work.take() } else { None };
                 match next {
                     Some(next) => {
@@ -142,7 +142,7 @@ impl Core {
         let cause = self.cause_of(&next);
         self.meter.start(cause, now, self.client.stats());
         self.pass = Pass::Full;
-        if matches!(next, Next::Everything { .. }) && std::mem::take(&mut self.rewrite_requested) {
+        if matches!(next, Next::Everything { .. }) && self.work.take_rewrite() {
             self.distrust_all_tables();
         }
         self.equip_inventory();
@@ -306,14 +306,14 @@ impl Core {
         if self.inventory.habits.take_news() | new_capabilities {
             self.remember();
         }
-        if std::mem::take(&mut self.suspicion_shown) {
+        if std::mem::take(&mut self.reports.show_suspects) {
             self.publish(now);
         }
     }
 
     /// Without an answer of the own port nothing is managed: says so, and sweeps again later.
     fn wait_for_own_port(&mut self, now: Time) {
-        self.residue = vec![Finding::new(
+        self.reports.begin_pass(vec![Finding::new(
             FindingKind::Unanswering,
             Subject::Subnet,
             Severity::Error,
@@ -321,7 +321,7 @@ impl Core {
              other than sm.m_key with protection level 2 or 3; set sm.m_key to the key of the subnet manager before, or \
              reset the adapter"
                 .to_owned(),
-        )];
+        )]);
         self.meter.discard();
         self.work
             .sweep_everything(false, "the local port did not answer");
@@ -378,7 +378,8 @@ impl Core {
     fn end_without_push(&mut self, now: Time) {
         self.meter.discard();
         self.schedule_repair(&[], now);
-        if let Some(last) = self.history.back().cloned() {
+        let last = self.meter.history().next_back().cloned();
+        if let Some(last) = last {
             self.keep_promises(&last);
         }
     }
@@ -399,12 +400,9 @@ impl Core {
     fn check_coverage(&mut self, sweep: &Sweep) {
         if let SweepScope::Full { audit } = sweep.scope() {
             let incomplete = sweep.is_incomplete(&self.inventory);
-            self.uncovered = incomplete.then_some(audit);
-        } else if sweep.found_healed(&self.inventory)
-            && let Some(audit) = self.uncovered.take()
-        {
-            self.work
-                .sweep_everything(audit, "nodes answer that a full sweep could not pass");
+            self.work.note_coverage(audit, incomplete);
+        } else if sweep.found_healed(&self.inventory) {
+            self.work.cover();
         }
     }
 

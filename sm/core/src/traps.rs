@@ -124,7 +124,7 @@ impl Core {
                     notice.set_issuer_lid(source);
                 }
                 self.on_trap(&notice, source, now);
-                self.effects.push_back(Effect::Notice(Box::new(notice)));
+                self.outbox.push(Effect::Notice(Box::new(notice)));
             }
             (Method::GET | Method::SET, SmInfo::ID) => self.on_sm_info(datagram),
             _ => {}
@@ -163,7 +163,7 @@ impl Core {
         let smp = Smp::from_bytes_mut(&mut reply.mad);
         smp.header_mut().set_method(Method::TRAP_REPRESS);
         smp.set_m_key(m_key);
-        self.replies.push_back(reply);
+        self.outbox.reply(reply);
     }
 
     /// Does the work of a trap that came from the LID `source`.

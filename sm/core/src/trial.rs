@@ -68,10 +68,8 @@ impl Core {
         ticket: Ticket,
     ) {
         if self.trial.is_some() {
-            self.effects.push_back(Effect::Declined {
-                ticket,
-                reason: "another engine is being tried".to_owned(),
-            });
+            let reason = "another engine is being tried".to_owned();
+            self.outbox.decline(ticket, reason);
             return;
         }
         let policy = Arc::make_mut(&mut self.config.policy);
@@ -140,7 +138,7 @@ impl Core {
         };
         self.work.withdraw(ticket);
         let reason = error.to_string();
-        self.effects.push_back(Effect::CutOff {
+        self.outbox.push(Effect::CutOff {
             ticket,
             ports,
             reason,
@@ -149,6 +147,6 @@ impl Core {
 
     pub(super) fn decline(&mut self, ticket: Ticket, reason: String) {
         self.work.withdraw(ticket);
-        self.effects.push_back(Effect::Declined { ticket, reason });
+        self.outbox.decline(ticket, reason);
     }
 }

@@ -34,7 +34,6 @@ pub struct Work {
     groups: bool,
     rebalance: bool,
     route_adaptively: bool,
-    repair: bool,
     switches: BTreeSet<Guid>,
     /// Whether the sweep under way has refused all of `switches`: it does so again, and thousands may
     /// wait.
@@ -47,9 +46,28 @@ pub struct Work {
     tickets: Vec<Ticket>,
     /// Switches to be swept at a later time.
     later: BTreeMap<Guid, Time>,
-    repair_at: Option<Time>,
-    repairs: u32,
+    /// When the next light sweep, or the next question to the master, is due.
+    light_at: Option<Time>,
+    /// When the next rebalancing step is due, unless the subnet changes before.
+    rebalance_at: Option<Time>,
+    repairs: Repairs,
     not_before: Option<Time>,
+    /// From the next full sweep on, the tables that switches hold are distrusted.
+    rewrites: bool,
+    /// The last full sweep did not reach all known nodes; whether it was to read tables back.
+    uncovered: Option<bool>,
+}
+
+/// Repairs of what a pass left open, after pauses that double.
+#[derive(Default, Debug)]
+struct Repairs {
+    is_due: bool,
+    at: Option<Time>,
+    /// Repairs without a clean end between them.
+    in_a_row: u32,
+    /// At the last scheduled repair: nodes (by port 0) that owed an answer or were not written as
+    /// planned, and ports behind which no node answered.
+    debtors: BTreeSet<PortKey>,
 }
 
 /// The next work for the stages.
@@ -191,10 +209,35 @@ impl Work {
         self.tickets.retain(|&waiting| waiting != ticket);
     }
 
+    /// A pass has ended that left these debts. They are swept again after a pause, and `failed` nodes
+    /// whole. `has_failed_sets`: Sets have failed, perhaps of nodes that owe nothing.
+    pub(crate) fn owe(
+        &mut self,
+        debtors: BTreeSet<PortKey>,
+        failed: &[Guid],
+        has_failed_sets: bool,
+        now: Time,
+    ) {
+        if !debtors.is_subset(&self.repairs.debtors) {
+            // The pauses of other debtors say nothing about a new one.
+            self.repaired();
+        }
+        if debtors.is_empty() {
+            if has_failed_sets {
+                // They are tried again at their time, even if the sweep finds no debtor.
+                return;
+            }
+            self.repaired();
+        } else {
+            self.repair(failed.iter().copied(), now);
+        }
+        self.repairs.debtors = debtors;
+    }
+
     /// After a failure: sweep debtors and `nodes` again after a pause.
     pub fn repair(&mut self, nodes: impl IntoIterator<Item = Guid>, now: Time) {
         let due = now + self.next_pause();
-        self.repair_at = Some(self.repair_at.map_or(due, |earlier| earlier.min(due)));
+        self.repairs.at = Some(self.repairs.at.map_or(due, |earlier| earlier.min(due)));
         for node in nodes {
             // Never later than planned before.
             let when = self.later.entry(node).or_insert(due);
@@ -208,8 +251,8 @@ impl Work {
     }
 
     fn next_pause(&mut self) -> Duration {
-        let pause = doubled(REPAIR_FIRST, self.repairs, REPAIR_LAST);
-        self.repairs = self.repairs.saturating_add(1);
+        let pause = doubled(REPAIR_FIRST, self.repairs.in_a_row, REPAIR_LAST);
+        self.repairs.in_a_row = self.repairs.in_a_row.saturating_add(1);
         pause
     }
 
@@ -225,13 +268,12 @@ impl Work {
 
     /// Nothing is left to be repaired.
     pub fn repaired(&mut self) {
-        self.repairs = 0;
-        self.repair_at = None;
+        (self.repairs.in_a_row, self.repairs.at) = (0, None);
     }
 
     /// How many repairs in a row were needed so far.
     pub fn repairs(&self) -> u32 {
-        self.repairs
+        self.repairs.in_a_row
     }
 
     /// Makes the work due that waited for `now`.
@@ -249,10 +291,14 @@ impl Work {
         if self.not_before.is_some_and(|when| when <= now) {
             self.not_before = None;
         }
-        if self.repair_at.is_some_and(|when| when <= now) {
-            self.repair_at = None;
-            self.repair = true;
+        if self.repairs.at.is_some_and(|when| when <= now) {
+            self.repairs.at = None;
+            self.repairs.is_due = true;
             self.because("repair");
+        }
+        if self.rebalance_at.is_some_and(|due| due <= now) {
+            self.rebalance_at = None;
+            self.rebalance();
         }
     }
 
@@ -261,14 +307,15 @@ impl Work {
         self.later
             .values()
             .copied()
-            .chain(self.repair_at)
+            .chain(self.repairs.at)
             .chain(self.not_before)
+            .chain(self.rebalance_at)
             .min()
     }
 
     /// Whether no work waits, now or later.
     pub fn is_empty(&self) -> bool {
-        !self.is_due() && self.later.is_empty() && self.repair_at.is_none()
+        !self.is_due() && self.later.is_empty() && self.repairs.at.is_none()
     }
 
     /// Whether work waits that may start now.
@@ -289,7 +336,7 @@ impl Work {
     /// LID or capability can wait; most of these reports are echoes of the push itself.
     pub(crate) fn is_urgent(&self) -> bool {
         self.plan
-            || self.repair
+            || self.repairs.is_due
             || self.succession
             || self.everything.is_some()
             || !self.switches.is_empty()
@@ -316,7 +363,8 @@ impl Work {
             self.ports.clear();
             self.unread.clear();
             self.later.clear();
-            (self.lightly, self.master, self.repair, self.rebalance) = (false, false, false, false);
+            (self.lightly, self.master, self.rebalance) = (false, false, false);
+            self.repairs.is_due = false;
             (self.succession, self.scouting, self.following) = (false, false, false);
             return Some(Next::Everything { audit });
         }
@@ -331,7 +379,7 @@ impl Work {
         if std::mem::take(&mut self.following) {
             return Some(Next::Following);
         }
-        if self.repair
+        if self.repairs.is_due
             || !self.switches.is_empty()
             || !self.ports.is_empty()
             || !self.unread.is_empty()
@@ -341,7 +389,7 @@ impl Work {
                 switches: std::mem::take(&mut self.switches),
                 ports: std::mem::take(&mut self.ports),
                 unread: std::mem::take(&mut self.unread),
-                repair: std::mem::take(&mut self.repair),
+                repair: std::mem::take(&mut self.repairs.is_due),
             });
         }
         if self.wants_plan() {
@@ -377,6 +425,60 @@ impl Work {
     /// Takes the ports that reported a change, to join the sweep under way.
     pub(crate) fn take_ports(&mut self) -> BTreeSet<PortKey> {
         std::mem::take(&mut self.ports)
+    }
+
+    /// The next light sweep is due at `when`, unless one is due before.
+    pub(crate) fn sweep_lightly_at(&mut self, when: Time) {
+        self.light_at.get_or_insert(when);
+    }
+
+    /// The next question to the master is due at `when`.
+    pub(crate) fn poll_master_at(&mut self, when: Time) {
+        self.light_at = Some(when);
+    }
+
+    /// When a light sweep, or a question to the master, is due.
+    pub(crate) fn light_due(&self) -> Option<Time> {
+        self.light_at
+    }
+
+    /// Whether a light sweep is due at `now`; only once.
+    pub(crate) fn take_light(&mut self, now: Time) -> bool {
+        self.light_at.take_if(|due| *due <= now).is_some()
+    }
+
+    /// The next rebalancing step is due at `when`; `None`: there is none.
+    pub(crate) fn rebalance_at(&mut self, when: Option<Time>) {
+        self.rebalance_at = when;
+    }
+
+    /// Write all tables anew after the next full sweep.
+    pub(crate) fn rewrite(&mut self) {
+        self.rewrites = true;
+        self.sweep_everything(true, "every forwarding table is to be written");
+    }
+
+    /// Whether the full sweep that begins distrusts all tables; only once.
+    pub(crate) fn take_rewrite(&mut self) -> bool {
+        std::mem::take(&mut self.rewrites)
+    }
+
+    /// A full sweep has ended. `is_incomplete`: it did not reach all known nodes; it is repeated when
+    /// they answer again.
+    pub(crate) fn note_coverage(&mut self, audit: bool, is_incomplete: bool) {
+        self.uncovered = is_incomplete.then_some(audit);
+    }
+
+    /// Whether the last full sweep reached all known nodes.
+    pub(crate) fn is_covered(&self) -> bool {
+        self.uncovered.is_none()
+    }
+
+    /// Nodes answer again that a full sweep could not pass.
+    pub(crate) fn cover(&mut self) {
+        if let Some(audit) = self.uncovered.take() {
+            self.sweep_everything(audit, "nodes answer that a full sweep could not pass");
+        }
     }
 
     /// The causes of the waiting work, as one phrase.
