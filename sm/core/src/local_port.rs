@@ -1,0 +1,78 @@
+//! The port of this subnet manager, as its driver and the last sweep show it.
+
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_mad::wire::attr::PortState;
+use rsm_model::InventoryPort;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+
+/// The state of the own port, by events of its driver.
+#[derive(Debug)]
+pub(super) struct LocalPort {
+    is_up: bool,
+    /// It fell back to Init, and no pass has ended since.
+    has_retrained: bool,
+}
+
+impl Default for LocalPort {
+    fn default() -> LocalPort {
+        LocalPort {
+            is_up: true,
+            has_retrained: false,
+        }
+    }
+}
+
+impl LocalPort {
+    /// Whether the driver has reported no loss of its link.
+    pub(super) fn is_up(&self) -> bool {
+        self.is_up
+    }
+
+    /// Whether datagrams leave by it, as far as driver and last sweep say. At a start the driver
+    /// reports only later changes.
+    pub(super) fn is_usable(&self, inventory: &Inventory) -> bool {
+        let local = inventory.local;
+        let local = local.and_then(|local| inventory.port(local));
+        self.is_up && local.and_then(InventoryPort::state) != Some(PortState::Down)
+    }
+
+    pub(super) fn came_up(&mut self) {
+        *self = LocalPort::default();
+    }
+
+    pub(super) fn went_down(&mut self) {
+        self.is_up = false;
+    }
+
+    pub(super) fn trained_again(&mut self) {
+        self.has_retrained = true;
+    }
+
+    /// A pass has ended that read the port.
+    pub(super) fn was_served(&mut self) {
+        self.has_retrained = false;
+    }
+
+    /// The finding about a port that is down, or was reset.
+    pub(super) fn finding(&self, inventory: &Inventory) -> Option<Finding> {
+        let local = inventory.local?;
+        let what = match (self.is_usable(inventory), self.has_retrained) {
+            (false, _) => {
+                "is down: the subnet keeps its routes, and no fault in it is dealt with; rsm goes on by itself when the link is up; \
+                 check the cable and the switch at its other end"
+            }
+            (true, true) => {
+                "fell back to Init: nothing reaches this host, and the switch at its other end may have lost its tables; it is read again"
+            }
+            (true, false) => return None,
+        };
+        let text = format!(
+            "port {} of this subnet manager, at {}, {what}",
+            local.port,
+            inventory.name(local.node)
+        );
+        let subject = Subject::Port(local);
+        let kind = FindingKind::LocalPort;
+        Some(Finding::new(kind, subject, Severity::Error, text))
+    }
+}

@@ -1,0 +1,45 @@
+//! The effects that the core has decided, in order, until the daemon takes them.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use rsm_mad::transport::Datagram;
+use rsm_state::Ticket;
+
+use super::event::Effect;
+
+/// Decided effects that nobody has taken yet.
+#[derive(Default)]
+pub(super) struct Outbox {
+    /// Responses and TrapRepress; they leave before other effects.
+    replies: VecDeque<Datagram>,
+    effects: VecDeque<Effect>,
+}
+
+impl Outbox {
+    /// An effect after those that wait.
+    pub(super) fn push(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
+    /// A datagram that nobody answers, before all other effects.
+    pub(super) fn reply(&mut self, datagram: Datagram) {
+        self.replies.push_back(datagram);
+    }
+
+    /// The command of `ticket` will not be done, for `reason`.
+    pub(super) fn decline(&mut self, ticket: Ticket, reason: String) {
+        self.push(Effect::Declined { ticket, reason });
+    }
+
+    /// The next effect.
+    pub(super) fn pop(&mut self) -> Option<Effect> {
+        let Some(datagram) = self.replies.pop_front() else {
+            return self.effects.pop_front();
+        };
+        Some(Effect::Send {
+            datagram,
+            timeout: Duration::ZERO,
+        })
+    }
+}
