@@ -24,7 +24,7 @@ impl Core {
             self.local_port.was_served();
             let fabric = self.model();
             if self.first_sweep.goes_on() {
-                self.expect_met(&fabric, now);
+                self.missing.meet(&self.fabric, &fabric, now);
             }
             self.fabric = fabric;
             if pushed.complete {
@@ -39,11 +39,12 @@ impl Core {
         if !is_multicast {
             self.schedule_rebalancing(now);
             let came_up = pushed.ports_activated > 0;
-            if (self.cabling_changed || came_up)
+            if (self.missing.has_news() || came_up)
                 && self.role == Role::Master
                 && !self.first_sweep.goes_on()
             {
-                self.remember_cabling();
+                self.missing.keep(&self.fabric);
+                self.remember();
             }
         }
         self.meter.note(self.inventory.take_searched());
@@ -152,7 +153,7 @@ impl Core {
             local: self.inventory.local.or(self.inventory.local_before),
             gpus: Arc::default(),
             alias_guids: Arc::default(),
-            cabling: self.kept_cabling.clone(),
+            cabling: self.missing.kept().clone(),
             avoid: self.avoid_in_force().clone(),
             health: Arc::new(self.saved_health()),
             overlay: self.overlay.in_force().clone(),

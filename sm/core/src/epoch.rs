@@ -455,7 +455,7 @@ impl Core {
         // Their next attempts would try other keys at its port, and begin the lease of its key.
         self.client
             .withdraw(|context| matches!(context, Context::PeerPoll | Context::Manager(_)));
-        self.found.look_again();
+        self.members.inherit_again();
         self.begin_takeover();
         self.succeed(&before, now);
         self.publish(now);
@@ -487,19 +487,14 @@ impl Core {
             Reregister::default()
         };
         // The SA passes them on anew.
-        self.groups = None;
+        self.members.forget_registered();
         self.adopt_alias_guids(state.alias_guids);
         // A plan of an earlier time as master has other LIDs, perhaps.
         (self.plan, self.refused_plan) = (None, None);
         self.looked = None::<Looked>;
         self.looked_multicast = LookedMulticast::default();
         self.tables_decided = Mark::default();
-        // Parts that this manager has met are no missing ones.
-        let expected = state.cabling.missing_from(&self.fabric);
-        self.missing = expected.findings(&self.fabric);
-        self.expected = Arc::new(expected);
-        self.kept_cabling = state.cabling;
-        self.cabling_changed = true;
+        self.missing.adopt(state.cabling, &self.fabric);
     }
 
     /// Findings about managers of this subnet whose settings differ from this one's.

@@ -74,8 +74,7 @@ impl Core {
 
     pub(super) fn on_groups(&mut self, groups: Arc<GroupSet>) {
         self.inventory.multicast_top = groups.top();
-        self.found.heard(&groups);
-        self.groups = Some(groups);
+        self.members.note(groups);
         self.work.regroup();
     }
 
@@ -142,7 +141,13 @@ impl Core {
             Command::Undrain { parts, ticket } => self.undrain(&parts, ticket),
             Command::Partition { change, ticket } => self.change_partition(*change, ticket),
             Command::RotateMKeys { forced, ticket } => self.rotate_m_keys(forced, ticket, now),
-            Command::Accept(accept) => self.accept_missing(accept, now),
+            Command::Accept(accept) => {
+                if self.missing.accept(accept, &self.fabric) {
+                    self.missing.keep(&self.fabric);
+                    self.remember();
+                    self.publish(now);
+                }
+            }
         }
     }
 

@@ -278,7 +278,7 @@ impl Core {
         self.role = Role::Master;
         self.meter.mark(Part::Discover, now);
         let fabric = self.model();
-        self.expect_met(&fabric, now);
+        self.missing.meet(&self.fabric, &fabric, now);
         self.fabric = fabric;
         self.start_plan(now);
         true

@@ -31,11 +31,9 @@ mod election;
 mod epoch;
 pub mod event;
 mod events;
-mod expecting;
 mod first_sweep;
 mod following;
 mod foreign_writes;
-pub mod found;
 mod health;
 mod held_tables;
 mod inert;
@@ -43,6 +41,8 @@ mod inquiry;
 mod local_port;
 mod lost_registrations;
 mod m_keys;
+pub mod members;
+mod missing_parts;
 mod outbox;
 mod overlay;
 mod patience;
@@ -65,7 +65,6 @@ mod takeover;
 mod trap_pauses;
 mod traps;
 mod trial;
-mod vports;
 pub mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +83,7 @@ use rsm_mad::transport::{Datagram, Inbound};
 use rsm_model::Mark;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::capabilities::DeviceCapabilities;
-use rsm_model::expected::{Cabling, Expected};
+use rsm_model::expected::Cabling;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::Finding;
 use rsm_model::footprint::{Footprints, Surveyor};
@@ -93,7 +92,6 @@ use rsm_model::port_info::LinkMismatch;
 use rsm_model::slow_links::SlowLinks;
 use rsm_monitor::health::{Health, SavedHealth};
 use rsm_plan::avoid::Avoid;
-use rsm_plan::groups::GroupSet;
 use rsm_plan::lids::Claims;
 use rsm_plan::{Plan, RefusedPlan};
 use rsm_routing::adaptive::GroupIds;
@@ -109,10 +107,11 @@ pub use self::event::{Effect, EpochEvent, EpochRequest, Event};
 use self::first_sweep::{FirstSweep, Told};
 use self::following::Follower;
 use self::foreign_writes::ForeignWrites;
-use self::found::Found;
-use self::held_tables::{HeldMulticast, HeldTables};
+use self::held_tables::HeldTables;
 use self::local_port::LocalPort;
 use self::m_keys::AnnouncedRotation;
+use self::members::Members;
+use self::missing_parts::MissingParts;
 use self::outbox::Outbox;
 use self::overlay::OverlayState;
 use self::patience::Losses;
@@ -125,7 +124,6 @@ use self::stage::Stage;
 use self::successor::Succession;
 use self::traps::TrapHandler;
 use self::trial::{BeforeEngine, Trial};
-use self::vports::VPortOwners;
 use self::work::Work;
 
 /// What a pass through the stages may change.
@@ -192,6 +190,8 @@ pub struct Core {
     client: Client<Context>,
     inventory: Inventory,
     fabric: Arc<Fabric>,
+    missing: MissingParts,
+    members: Members,
     plan: Option<Arc<Plan>>,
     claims: Arc<Claims>,
     positions: Arc<HostPositions>,
@@ -201,11 +201,6 @@ pub struct Core {
     adaptive_put_off: bool,
     gpus: Arc<GpuInventory>,
     not_kept: NotKept,
-    /// Members of multicast groups; `None` before the SA's first report.
-    groups: Option<Arc<GroupSet>>,
-    /// Inherited multicast members.
-    found: Found,
-    vport_owners: VPortOwners,
     congestion: CongestionState,
     /// Ports whose hosts must register anew.
     reregister: Reregister,
@@ -257,25 +252,13 @@ pub struct Core {
     silences: Silences,
     /// The last plan, if it was refused: the plan before it stays in force on a changed fabric.
     refused_plan: Option<Arc<RefusedPlan>>,
-    /// Nodes and cables that were there before and are not in `fabric`.
-    expected: Arc<Expected>,
-    /// The findings about `expected`.
-    missing: Vec<Finding>,
-    /// When the cabling last changed, until the next plan.
-    lost_at: Option<Time>,
     /// The state of the last comparison of all ports with the plan.
     looked: Option<Looked>,
     /// Up to which write [`Core::decide_tables`] has decided which tables count.
     tables_decided: Mark,
     held_tables: HeldTables,
-    /// The multicast tables of switches.
-    held_masks: HeldMulticast,
     /// The state of the last comparison of multicast tables.
     looked_multicast: LookedMulticast,
-    /// The cabling that the core last handed to the store.
-    kept_cabling: Cabling,
-    /// Nodes or cables have come or gone since `kept_cabling`.
-    cabling_changed: bool,
     reports: Reports,
     outbox: Outbox,
     local_port: LocalPort,
@@ -304,6 +287,8 @@ impl Core {
             client: Client::new(config.client.clone()),
             inventory,
             fabric: Arc::default(),
+            missing: MissingParts::recalled(remembered.cabling),
+            members: Members::default(),
             plan: None,
             claims: remembered.claims,
             positions: remembered.positions,
@@ -311,9 +296,6 @@ impl Core {
             adaptive_put_off: false,
             gpus: remembered.gpus,
             not_kept: remembered.not_kept,
-            groups: None,
-            found: Found::default(),
-            vport_owners: VPortOwners::default(),
             congestion: CongestionState::new(&config),
             reregister: if remembered.reregister {
                 Reregister::everybody()
@@ -351,16 +333,10 @@ impl Core {
             losses: Losses::default(),
             silences: Silences::default(),
             refused_plan: None,
-            expected: Arc::new(remembered.cabling.recalled()),
             looked: None,
             tables_decided: Mark::default(),
             held_tables: HeldTables::default(),
-            held_masks: HeldMulticast::default(),
             looked_multicast: LookedMulticast::default(),
-            kept_cabling: remembered.cabling,
-            missing: Vec::new(),
-            lost_at: None,
-            cabling_changed: false,
             reports: Reports::default(),
             outbox: Outbox::default(),
             local_port: LocalPort::default(),
@@ -439,7 +415,7 @@ impl Core {
             Released::OfRoutes => self.work.plan_again("a flapping link is quiet"),
         }
         self.release_healthy(now);
-        if self.found.expire(now) {
+        if self.members.expire(now) {
             self.work.regroup();
         }
         self.inquire_again(now);
@@ -462,7 +438,7 @@ impl Core {
             self.damping.next_release(),
             self.health.next_release(),
             self.traps.next_release(),
-            self.found.deadline(),
+            self.members.deadline(),
             self.election.deadline(),
             self.epoch.deadline(),
             self.rotation.as_ref().map(|rotation| rotation.due),

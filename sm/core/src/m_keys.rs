@@ -206,7 +206,7 @@ impl Core {
         let silent: Vec<PortKey> = self.inventory.faults.to_ask_again().collect();
         let is_known = |&port: &PortKey| {
             let stored = self.inventory.stored_cabling.port(port);
-            stored.is_some() || self.expected.port(port).is_some()
+            stored.is_some() || self.missing.expected().port(port).is_some()
         };
         let finds_more = self.guards_gets() && silent.iter().any(is_known);
         if finds_more {

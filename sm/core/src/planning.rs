@@ -8,8 +8,6 @@ use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
 use rsm_model::fabric::Delta;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_model::mft_image::HeldMasks;
-use rsm_plan::groups::GroupSet;
 use rsm_plan::lids::{Claim, vport_claims};
 use rsm_plan::{JobKind, Outcome, Plan, PlanJob};
 use rsm_state::Role;
@@ -87,7 +85,9 @@ impl Core {
     /// The parts that all jobs have in common.
     fn job(&mut self, now: Time) -> PlanJob {
         self.generation += 1;
-        let (groups, masks) = self.members(now);
+        let (groups, masks) =
+            self.members
+                .for_plan(&self.fabric, &self.inventory, &self.config, now);
         PlanJob {
             generation: self.generation,
             claims: self.claims.clone(),
@@ -110,21 +110,6 @@ impl Core {
             generation: job.generation,
         };
         self.outbox.push(Effect::Plan(Box::new(job)));
-    }
-
-    /// The multicast members, if they are known, and the switches' multicast tables.
-    fn members(&mut self, now: Time) -> (Option<Arc<GroupSet>>, Arc<HeldMasks>) {
-        let masks = self.held_masks.of(&self.inventory);
-        let groups = self.groups.as_ref();
-        let Some(groups) = groups.filter(|_| self.config.policy.routes_multicast) else {
-            return (None, masks);
-        };
-        self.found.look(&self.fabric, &masks, groups, now);
-        let mut groups = self.found.with(groups);
-        if self.config.manages_vports {
-            groups = self.vport_owners.replaced(&self.fabric, groups);
-        }
-        (Some(groups), masks)
     }
 
     /// Plans again with the engine before the trial, if the fabric has changed since its last plan:
@@ -200,7 +185,7 @@ impl Core {
                 if self.pass == Pass::Full {
                     self.reassigns_lids = false;
                 }
-                self.count_moved(&plan);
+                self.missing.count_moved(&plan, &self.fabric);
                 self.first_sweep.planned();
                 self.reports.begin_pass(plan.findings.clone());
                 self.slow_links.set_siblings(&plan.slow_cables);

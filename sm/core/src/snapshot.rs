@@ -18,7 +18,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
     findings.extend(core.not_kept.findings(&core.inventory));
     findings.extend(core.reports.findings().cloned());
     if core.role == Role::Master {
-        findings.extend(core.missing.iter().cloned());
+        findings.extend(core.missing.findings().iter().cloned());
         findings.extend(core.findings_of_overlay().iter().cloned());
         findings.extend(core.congestion.manager().findings(|node| core.name(node)));
     }
@@ -75,7 +75,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         fabric: core.fabric.clone(),
         plan: core.plan.clone(),
         refused_plan: core.refused_plan.clone(),
-        expected: core.expected.clone(),
+        expected: core.missing.expected().clone(),
         avoid: core.avoid_in_force().clone(),
         overlay: core.overlay.in_force().clone(),
         capabilities: core.inventory.capabilities.clone(),

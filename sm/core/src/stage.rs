@@ -179,7 +179,7 @@ impl Core {
         let ports = &self.config.policy.ports;
         self.inventory
             .use_m_keys(&ports.m_keys, ports.m_key_protect);
-        self.inventory.expected.clone_from(&self.expected);
+        self.inventory.expected.clone_from(self.missing.expected());
         self.inventory.use_names(&self.config.names);
     }
 
@@ -349,7 +349,7 @@ impl Core {
         self.traps.note_changes(&delta);
         count_flaps(&mut self.damping, &delta, &self.fabric, &fabric, now);
         self.slow_links.follow(&self.fabric, &fabric);
-        self.expect(&delta, &fabric, now);
+        self.missing.follow(&delta, &self.fabric, &fabric, now);
         self.fabric = fabric;
         delta
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm_core::found::FOUND_FOR;
+use rsm_core::members::inherited::INHERITED_FOR;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{Attribute, MulticastForwardingTable};
 use rsm_plan::groups::GroupSet;
@@ -224,8 +224,8 @@ fn the_first_join_after_lost_memory_keeps_other_members() {
         let members = without.by_mlid.get_mut(&MLID).expect("it is a group");
         std::sync::Arc::make_mut(members).ports.remove(&hosts[2].0);
         assert_delivered_as(&world, &without);
-        // A port that has not joined anew within FOUND_FOR is no member.
-        world.run_for(FOUND_FOR);
+        // A port that has not joined anew within INHERITED_FOR is no member.
+        world.run_for(INHERITED_FOR);
         settle(&mut world);
     }
 }

@@ -4,7 +4,7 @@
 //! another manager was master) learns of members as they join again. Until then, the receivers in
 //! the switches' multicast tables stay members: the first port to join must not cut off all others.
 //!
-//! Inherited members count until they have joined anew, and no longer than [`FOUND_FOR`].
+//! Inherited members count until they have joined anew, and no longer than [`INHERITED_FOR`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use rsm_plan::groups::{GroupMembers, GroupSet};
 
 /// How long inherited members stay: longer than thousands of hosts take to join again after a
 /// reregistration request.
-pub const FOUND_FOR: Duration = Duration::from_secs(300);
+pub const INHERITED_FOR: Duration = Duration::from_secs(300);
 
 /// The inherited members.
 #[derive(Debug, Default)]
-pub(super) enum Found {
+pub(super) enum Inherited {
     /// The SA has not yet said whether its group set is complete.
     #[default]
     Unasked,
@@ -35,15 +35,15 @@ pub(super) enum Found {
     Over,
 }
 
-/// By multicast LID: the registered members when [`Found::with`] last merged the inherited ones
+/// By multicast LID: the registered members when [`Inherited::with`] last merged the inherited ones
 /// into them, and the merged set. Unchanged registered members give the same `Arc`, so that the
 /// plan sees no change.
 type Joined = BTreeMap<Lid, (Option<Arc<GroupMembers>>, Arc<GroupMembers>)>;
 
-impl Found {
+impl Inherited {
     /// Reads the multicast tables again after a takeover: another master may have written them.
     pub(super) fn look_again(&mut self) {
-        *self = Found::Due;
+        *self = Inherited::Due;
     }
 
     /// Reads the inherited members from the switches' tables, if that is due. `groups` are the
@@ -55,23 +55,23 @@ impl Found {
         groups: &GroupSet,
         now: Time,
     ) {
-        if matches!(self, Found::Due) {
+        if matches!(self, Inherited::Due) {
             let found = members(fabric, masks, groups);
-            *self = Found::Until(now + FOUND_FOR, found, Joined::new());
+            *self = Inherited::Until(now + INHERITED_FOR, found, Joined::new());
             self.heard(groups);
         }
     }
 
     /// Removes members that the SA's group set has now: their registration counts from now on.
     pub(super) fn heard(&mut self, groups: &GroupSet) {
-        if matches!(self, Found::Unasked) {
+        if matches!(self, Inherited::Unasked) {
             *self = if groups.partial {
-                Found::Due
+                Inherited::Due
             } else {
-                Found::Over
+                Inherited::Over
             };
         }
-        let Found::Until(_, found, joined) = self else {
+        let Inherited::Until(_, found, joined) = self else {
             return;
         };
         for (mlid, members) in &groups.by_mlid {
@@ -88,7 +88,7 @@ impl Found {
 
     /// `groups` with the inherited members.
     pub(super) fn with(&mut self, groups: &Arc<GroupSet>) -> Arc<GroupSet> {
-        let Found::Until(_, found, joined) = self else {
+        let Inherited::Until(_, found, joined) = self else {
             return groups.clone();
         };
         let mut all = GroupSet::clone(groups);
@@ -118,8 +118,8 @@ impl Found {
     /// When the inherited members expire.
     pub(super) fn deadline(&self) -> Option<Time> {
         match self {
-            Found::Until(until, ..) => Some(*until),
-            Found::Unasked | Found::Due | Found::Over => None,
+            Inherited::Until(until, ..) => Some(*until),
+            Inherited::Unasked | Inherited::Due | Inherited::Over => None,
         }
     }
 
@@ -127,7 +127,7 @@ impl Found {
     pub(super) fn expire(&mut self, now: Time) -> bool {
         let is_over = self.deadline().is_some_and(|until| until <= now);
         if is_over {
-            *self = Found::Over;
+            *self = Inherited::Over;
         }
         is_over
     }

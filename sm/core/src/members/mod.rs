@@ -1,0 +1,81 @@
+//! The members of multicast groups, as a plan takes them.
+//!
+//! ```text
+//! the SA's members ─▶ with those that only switches know ─▶ ports in the place of virtual ports ─▶ plan
+//! ```
+
+pub mod inherited;
+mod vport_owners;
+
+use std::sync::Arc;
+
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_mad::Time;
+use rsm_model::fabric::Fabric;
+use rsm_model::mft_image::HeldMasks;
+use rsm_plan::groups::GroupSet;
+
+use super::CoreConfig;
+use super::held_tables::HeldMulticast;
+use inherited::Inherited;
+use vport_owners::VPortOwners;
+
+/// Members of multicast groups.
+#[derive(Default)]
+pub(super) struct Members {
+    /// Those that the SA has; `None` before its first report.
+    registered: Option<Arc<GroupSet>>,
+    inherited: Inherited,
+    owners: VPortOwners,
+    held: HeldMulticast,
+}
+
+impl Members {
+    /// The SA has these members now.
+    pub(super) fn note(&mut self, registered: Arc<GroupSet>) {
+        self.inherited.heard(&registered);
+        self.registered = Some(registered);
+    }
+
+    /// The SA passes its members on anew.
+    pub(super) fn forget_registered(&mut self) {
+        self.registered = None;
+    }
+
+    /// Takes those members anew that switches know: another master may have written their tables.
+    pub(super) fn inherit_again(&mut self) {
+        self.inherited.look_again();
+    }
+
+    /// When inherited members expire.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.inherited.deadline()
+    }
+
+    /// Drops inherited members whose time is over at `now`. Returns whether there were any.
+    pub(super) fn expire(&mut self, now: Time) -> bool {
+        self.inherited.expire(now)
+    }
+
+    /// The members for a plan at `now`, if they are known and routed, and the multicast tables of
+    /// switches.
+    pub(super) fn for_plan(
+        &mut self,
+        fabric: &Arc<Fabric>,
+        inventory: &Inventory,
+        config: &CoreConfig,
+        now: Time,
+    ) -> (Option<Arc<GroupSet>>, Arc<HeldMasks>) {
+        let masks = self.held.of(inventory);
+        let registered = self.registered.as_ref();
+        let Some(registered) = registered.filter(|_| config.policy.routes_multicast) else {
+            return (None, masks);
+        };
+        self.inherited.look(fabric, &masks, registered, now);
+        let mut members = self.inherited.with(registered);
+        if config.manages_vports {
+            members = self.owners.replaced(fabric, members);
+        }
+        (Some(members), masks)
+    }
+}

@@ -1,0 +1,115 @@
+//! Nodes and cables that were there before and are missing, updated after each sweep.
+
+use std::sync::Arc;
+
+use rsm_mad::Time;
+use rsm_model::expected::{Accept, Cabling, Expected};
+use rsm_model::fabric::{Delta, Fabric};
+use rsm_model::findings::Finding;
+use rsm_plan::Plan;
+use rsm_plan::lint::Proved;
+
+/// The missing parts of a fabric, and the cabling that the store has.
+#[derive(Debug)]
+pub(super) struct MissingParts {
+    expected: Arc<Expected>,
+    /// The findings about `expected`.
+    findings: Vec<Finding>,
+    /// When the cabling last changed, until the next plan.
+    changed_at: Option<Time>,
+    /// The cabling that the core last handed to the store.
+    kept: Cabling,
+    /// Nodes or cables have come or gone since `kept`.
+    has_news: bool,
+}
+
+impl MissingParts {
+    /// The parts of a cabling that an earlier run knew: all are missing until they are met.
+    pub(super) fn recalled(cabling: Cabling) -> MissingParts {
+        MissingParts {
+            expected: Arc::new(cabling.recalled()),
+            findings: Vec::new(),
+            changed_at: None,
+            kept: cabling,
+            has_news: false,
+        }
+    }
+
+    /// Continues with the cabling of another manager. Parts that this one has met, in `fabric`, are
+    /// no missing ones.
+    pub(super) fn adopt(&mut self, cabling: Cabling, fabric: &Fabric) {
+        self.expected = Arc::new(cabling.missing_from(fabric));
+        self.findings = self.expected.findings(fabric);
+        self.kept = cabling;
+        self.has_news = true;
+    }
+
+    pub(super) fn expected(&self) -> &Arc<Expected> {
+        &self.expected
+    }
+
+    pub(super) fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// The cabling for the store.
+    pub(super) fn kept(&self) -> &Cabling {
+        &self.kept
+    }
+
+    /// Whether the store has another cabling than the fabric.
+    pub(super) fn has_news(&self) -> bool {
+        self.has_news
+    }
+
+    /// Updates the parts by `delta`, the difference between the fabric that a sweep found at `now`
+    /// and the one before.
+    pub(super) fn follow(&mut self, delta: &Delta, before: &Fabric, new: &Fabric, now: Time) {
+        if delta.changes_cabling() {
+            let expected = Arc::make_mut(&mut self.expected);
+            expected.update(delta, before, new, now);
+            self.findings = self.expected.findings(new);
+            self.changed_at = Some(now);
+            self.has_news = true;
+        }
+    }
+
+    /// Records the part of the fabric that an unfinished sweep has found, so that its end does not
+    /// count it as a difference.
+    pub(super) fn meet(&mut self, before: &Fabric, new: &Fabric, now: Time) {
+        self.follow(&Delta::between(before, new), before, new, now);
+    }
+
+    /// Takes `fabric` as the cabling for the store. That costs a row of each node, so it waits for
+    /// the end of a pass, when ports are in their final state.
+    pub(super) fn keep(&mut self, fabric: &Arc<Fabric>) {
+        self.has_news = false;
+        self.kept = Cabling {
+            fabric: fabric.clone(),
+            missing: self.expected.clone(),
+        };
+    }
+
+    /// Adds the number of moved paths in the first plan after a loss to that loss.
+    pub(super) fn count_moved(&mut self, plan: &Plan, fabric: &Fabric) {
+        let Some(at) = self.changed_at.take() else {
+            return;
+        };
+        if let Proved::Changes { ways } = plan.proved
+            && ways > 0
+            && self.expected.has_lost_at(at)
+        {
+            Arc::make_mut(&mut self.expected).note_moved(at, ways);
+            self.findings = self.expected.findings(fabric);
+        }
+    }
+
+    /// Forgets missing parts that an operator accepts as gone. Returns whether there were any.
+    pub(super) fn accept(&mut self, accept: Accept, fabric: &Fabric) -> bool {
+        let has_any = Arc::make_mut(&mut self.expected).accept(accept, fabric) > 0;
+        if has_any {
+            self.findings = self.expected.findings(fabric);
+        }
+        has_any
+    }
+}
