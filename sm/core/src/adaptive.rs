@@ -16,7 +16,6 @@ use rsm_model::capabilities::DeviceType;
 use rsm_model::habits::{DeviceHabit, DeviceKind};
 use rsm_plan::Plan;
 use rsm_plan::adaptive::{Adaptive, AdaptiveHardware, AdaptiveSwitch};
-use rsm_routing::adaptive::GroupIds;
 
 use super::Core;
 
@@ -48,20 +47,8 @@ impl Core {
         Some(Arc::new(AdaptiveHardware {
             switches: switches.collect(),
             capabilities: inventory.capabilities.clone(),
-            ids: self.group_ids.clone(),
+            ids: self.plans.assigned.group_ids.clone(),
         }))
-    }
-
-    /// Remembers the groups of leaves of a plan. Returns whether any is new.
-    pub(super) fn note_group_ids(&mut self, plan: &Plan) -> bool {
-        let ids: Option<&GroupIds> = plan.adaptive.as_deref().map(|adaptive| &adaptive.ids);
-        match ids {
-            Some(ids) if *ids != self.group_ids => {
-                self.group_ids = ids.clone();
-                true
-            }
-            _ => false,
-        }
     }
 
     /// Counts failed Sets of adaptive routing against the types of the switches, once for each type
@@ -92,7 +79,7 @@ impl Core {
 
     /// Plans again if switches turned out to be able to route adaptively, or not to.
     pub(super) fn plan_by_adaptive_news(&mut self) {
-        if self.inventory.adaptive_trials.take_news() && self.plan.is_some() {
+        if self.inventory.adaptive_trials.take_news() && self.plans.in_force().is_some() {
             self.work
                 .plan_again("other switches can route adaptively than before");
         }
@@ -107,7 +94,7 @@ impl Core {
         if std::mem::take(&mut self.adaptive_put_off) {
             self.work.route_adaptively();
         }
-        let Some(plan) = self.plan.clone() else {
+        let Some(plan) = self.plans.in_force().cloned() else {
             return;
         };
         let Some(adaptive) = plan.adaptive.as_deref() else {

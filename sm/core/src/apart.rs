@@ -7,7 +7,6 @@
 //! LIDs of the other part), the claim that the store has is the older one: the port with a LID that
 //! was given without the store moves.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_gdr::host_order::HostPositions;
@@ -17,6 +16,7 @@ use rsm_state::Role;
 
 use super::Core;
 use super::epoch::{EpochState, Holding};
+use super::plans::assigned::last_lid;
 
 /// LIDs of a block: as many ports can be new in a part of the fabric before its manager gives LIDs
 /// that another one may give, too.
@@ -57,7 +57,7 @@ impl Core {
                 base: port.lid(),
                 lmc: port.lmc(),
             });
-            let known = self.claims.values().copied().chain(held);
+            let known = self.plans.assigned.claims.values().copied().chain(held);
             let unicast = known.filter(|claim| claim.base.is_unicast());
             let last = unicast.map(last_lid).max().unwrap_or(0);
             let block = (last + 1).next_multiple_of(ALIGNED) + BLOCK * (1 + place);
@@ -77,9 +77,9 @@ impl Core {
     pub(super) fn on_claims(&mut self, claims: Arc<Claims>) {
         match (&self.role, self.epoch.holding) {
             (_, Holding::Held(_) | Holding::Unshared) => {}
-            (Role::Master, _) => self.add_claims(&claims),
+            (Role::Master, _) => self.plans.assigned.add_claims(&claims),
             // Its own claims may be older than those of the master.
-            (_, _) => self.claims = claims,
+            (_, _) => self.plans.assigned.claims = claims,
         }
     }
 
@@ -87,34 +87,7 @@ impl Core {
     pub(super) fn on_positions(&mut self, positions: Arc<HostPositions>) {
         let is_own = matches!(self.epoch.holding, Holding::Held(_) | Holding::Unshared);
         if !is_own && self.role != Role::Master {
-            self.positions = positions;
+            self.plans.assigned.positions = positions;
         }
     }
-
-    /// Adds claims of the shared store that this running master does not have: their ports were away
-    /// since. Own claims to the same LIDs that the store does not have are newer, and end.
-    pub(super) fn add_claims(&mut self, stored: &Claims) {
-        let missing: BTreeMap<u32, Claim> = stored
-            .iter()
-            .filter(|(port, _)| !self.claims.contains_key(port))
-            .map(|(_, &claim)| (u32::from(claim.base.0), claim))
-            .collect();
-        if missing.is_empty() {
-            return;
-        }
-        let collides = |claim: Claim| {
-            let below = missing.range(..=last_lid(claim)).next_back();
-            below.is_some_and(|(_, &other)| last_lid(other) >= u32::from(claim.base.0))
-        };
-        let claims = Arc::make_mut(&mut self.claims);
-        claims.retain(|port: &Guid, claim| stored.contains_key(port) || !collides(*claim));
-        for (&port, &claim) in stored {
-            claims.entry(port).or_insert(claim);
-        }
-    }
-}
-
-/// The last LID of a claim.
-fn last_lid(claim: Claim) -> u32 {
-    u32::from(claim.base.0) + u32::from(claim.lmc.lids()) - 1
 }

@@ -113,7 +113,7 @@ impl Core {
         self.tells_push = true;
         // The number of the job under way is news already, and its plan must fit it.
         if !matches!(self.stage, Stage::Planning { .. }) {
-            self.generation += 1;
+            self.plans.advance();
         }
         self.remember();
     }
@@ -129,12 +129,13 @@ impl Core {
             (true, Pass::Multicast) => return,
             (true, _) => {
                 self.tells_push = false;
-                self.generation += 1;
+                self.plans.advance();
             }
             (false, _) if self.surveyor.is_behind() => {}
             (false, _) => return,
         }
-        self.surveyor.conclude(self.generation, &self.fabric);
+        self.surveyor
+            .conclude(self.plans.generation(), &self.fabric);
         self.remember();
     }
 
@@ -144,11 +145,11 @@ impl Core {
             return;
         }
         self.health_stored = self.health.last_release();
-        self.surveyor.tell(self.generation);
+        self.surveyor.tell(self.plans.generation());
         self.outbox.push(Effect::Remember(Box::new(SavedCoreState {
-            claims: self.claims.clone(),
-            positions: self.positions.clone(),
-            group_ids: self.group_ids.clone(),
+            claims: self.plans.assigned.claims.clone(),
+            positions: self.plans.assigned.positions.clone(),
+            group_ids: self.plans.assigned.group_ids.clone(),
             generations: self.stored_generations(),
             local: self.inventory.local.or(self.inventory.local_before),
             gpus: Arc::default(),
@@ -160,7 +161,7 @@ impl Core {
             not_kept: self.not_kept.clone(),
             habits: self.inventory.habits.clone(),
             capabilities: self.inventory.capabilities.clone(),
-            generation: self.generation,
+            generation: self.plans.generation(),
             footprints: self.surveyor.footprints().clone(),
             is_pushing: self.tells_push,
             reregister: false,

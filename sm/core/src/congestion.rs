@@ -75,7 +75,7 @@ impl Core {
         self.congestion.manager.is_on()
             && self.stage.is_idle()
             && self.local_port.is_up()
-            && self.plan.is_some()
+            && self.plans.in_force().is_some()
             && self.may_set()
     }
 
@@ -86,7 +86,7 @@ impl Core {
         }
         if self.role != Role::Master {
             self.congestion.manager.forget_all();
-        } else if self.plan.is_some() {
+        } else if self.plans.in_force().is_some() {
             // Also while other work is under way: a device that was reset shows it in between alone.
             self.follow_agents(now);
         }
@@ -98,11 +98,11 @@ impl Core {
     fn follow_agents(&mut self, now: Time) {
         let state = &mut self.congestion;
         let is_other_fabric = state.manager.follow(&self.fabric, now);
-        let plans = self.plan.as_ref().zip(state.plan.as_ref());
+        let plans = self.plans.in_force().zip(state.plan.as_ref());
         let is_same_plan = plans.is_some_and(|(now, before)| Arc::ptr_eq(now, before));
         if is_other_fabric || !is_same_plan {
-            state.plan = self.plan.clone();
-            let levels = self.plan.as_ref().map(|plan| PlannedLevels {
+            state.plan = self.plans.in_force().cloned();
+            let levels = self.plans.in_force().map(|plan| PlannedLevels {
                 topology: plan.topology.clone(),
                 routing: plan.routing.clone(),
                 sm_lid: plan.sm_lid,

@@ -86,20 +86,20 @@ impl Core {
     /// Notes the generation of the first job around the parts under trial.
     pub(super) fn note_drain(&mut self) {
         if let Some(trial) = &mut self.drain_trial {
-            trial.note(self.generation);
+            trial.note(self.plans.generation());
         }
     }
 
     /// Keeps the drained parts if the plan is of their job.
     pub(super) fn pass_drain(&mut self) {
-        if Trial::end(&mut self.drain_trial, self.generation).is_some() {
+        if Trial::end(&mut self.drain_trial, self.plans.generation()).is_some() {
             self.remember();
         }
     }
 
     /// Goes back to the parts before if the refused job was the trial's. Returns whether it was.
     pub(super) fn fail_drain(&mut self, error: &PlanError) -> bool {
-        let Some(trial) = Trial::end(&mut self.drain_trial, self.generation) else {
+        let Some(trial) = Trial::end(&mut self.drain_trial, self.plans.generation()) else {
             return false;
         };
         self.avoid = trial.before.avoid;

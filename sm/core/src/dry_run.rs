@@ -46,7 +46,7 @@ impl Core {
 
     /// What a takeover tells ports beside the difference to the plan in force; `None` without one.
     pub fn handover(&self) -> Option<Handover> {
-        let plan = self.plan.as_ref()?;
+        let plan = self.plans.in_force()?;
         let everybody = Reregister::everybody();
         let comparison = Comparison {
             reregister: &everybody,

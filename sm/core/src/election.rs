@@ -254,7 +254,7 @@ impl Core {
         self.release_epoch();
         self.role = role;
         // A takeover moves no LID.
-        self.reassigns_lids = false;
+        self.plans.keep_lids();
         self.election.silent_polls = 0;
         self.work.poll_master_at(now + self.config.standby_poll);
         self.begin_peer_polls(now);

@@ -37,6 +37,7 @@ use super::event::{Effect, EpochEvent, EpochRequest};
 use super::health::isolate_again;
 use super::inquiry::MastershipDoubt;
 use super::lost_registrations::LostRegistrations;
+use super::plans::assigned::Assigned;
 use super::requests::Context;
 use super::role::{self, ElectionOutcome};
 use super::stage::Stage;
@@ -311,7 +312,7 @@ impl Core {
             .is_some_and(|state| self.follower.has_read(state));
         match (state, &self.role) {
             (Some(state), Role::Master) => {
-                self.add_claims(&state.claims);
+                self.plans.assigned.add_claims(&state.claims);
                 self.remember();
                 self.adopt_generations(state.generations);
                 self.join_overlay(&state.overlay, now);
@@ -336,9 +337,9 @@ impl Core {
     /// port of that manager, if the subnet follows that LID.
     fn float_lid(&mut self) {
         if let Some(before) = self.epoch.seen.map(|epoch| epoch.holder) {
-            let mut claims = std::mem::take(&mut self.claims);
+            let mut claims = std::mem::take(&mut self.plans.assigned.claims);
             let is_news = self.exchange_lids(before, &mut claims);
-            self.claims = claims;
+            self.plans.assigned.claims = claims;
             if is_news {
                 self.remember();
             }
@@ -463,12 +464,12 @@ impl Core {
 
     /// Continues with the state of the master before, in place of this machine's.
     fn adopt(&mut self, state: SavedCoreState) {
-        self.claims = state.claims;
-        self.positions = state.positions;
-        if self.gpus != state.gpus {
-            self.gpus = state.gpus;
-        }
-        self.group_ids = state.group_ids;
+        self.plans.assigned = Assigned {
+            claims: state.claims,
+            positions: state.positions,
+            group_ids: state.group_ids,
+        };
+        self.plans.note_gpus(state.gpus);
         self.adopt_generations(state.generations);
         self.not_kept = state.not_kept;
         self.inventory.habits = state.habits;
@@ -477,7 +478,7 @@ impl Core {
         self.health = Health::restored(self.config.health, &state.health);
         isolate_again(&self.health, &state.health, &mut self.avoid);
         self.adopt_overlay(state.overlay);
-        self.generation = self.generation.max(state.generation);
+        self.plans.advance_to(state.generation);
         self.surveyor.begin();
         // Until the end of a pass the hardware may hold what no plan says.
         self.tells_push = self.config.shares_store;
@@ -490,7 +491,7 @@ impl Core {
         self.members.forget_registered();
         self.adopt_alias_guids(state.alias_guids);
         // A plan of an earlier time as master has other LIDs, perhaps.
-        (self.plan, self.refused_plan) = (None, None);
+        self.plans.clear();
         self.looked = None::<Looked>;
         self.looked_multicast = LookedMulticast::default();
         self.tables_decided = Mark::default();

@@ -295,7 +295,7 @@ impl Core {
             return false;
         }
         let is_ours = |guid| {
-            let plan = self.plan.as_ref();
+            let plan = self.plans.in_force();
             plan.is_some_and(|plan| plan.table(guid).is_some())
         };
         let mut switches = self.inventory.switches();

@@ -234,7 +234,7 @@ impl Core {
 
     /// The fields of PortInfo that were as planned, and are not any more, by port.
     fn overwritten_ports(&self, guid: Guid, found: &Overwritten) -> BTreeMap<PortNum, FieldMask> {
-        let Some(plan) = &self.plan else {
+        let Some(plan) = self.plans.in_force() else {
             return BTreeMap::new();
         };
         let comparison = self.comparison(plan, &[]);

@@ -141,7 +141,7 @@ impl Core {
 
     /// The slow links: those beside faster siblings while a plan of this manager is in force.
     pub(super) fn slow_links(&self) -> SlowLinks {
-        match self.role == Role::Master && self.plan.is_some() {
+        match self.role == Role::Master && self.plans.in_force().is_some() {
             true => self.slow_links.clone(),
             false => self.slow_links.without_siblings(),
         }
@@ -210,7 +210,7 @@ impl Core {
             return "and a host has no other way".to_owned();
         }
         let part = Part::Port(port);
-        let avoided = self.plan.as_ref().map(|plan| &plan.avoided);
+        let avoided = self.plans.in_force().map(|plan| &plan.avoided);
         match (
             self.avoid_in_force().reason(part),
             self.health.policy().isolate,

@@ -35,7 +35,6 @@ mod first_sweep;
 mod following;
 mod foreign_writes;
 mod health;
-mod held_tables;
 mod inert;
 mod inquiry;
 mod local_port;
@@ -48,6 +47,7 @@ mod overlay;
 mod patience;
 mod peer_polls;
 mod planning;
+mod plans;
 mod preparing;
 mod pushing;
 mod rebalancing;
@@ -91,9 +91,9 @@ use rsm_model::habits::DeviceHabits;
 use rsm_model::port_info::LinkMismatch;
 use rsm_model::slow_links::SlowLinks;
 use rsm_monitor::health::{Health, SavedHealth};
+use rsm_plan::Plan;
 use rsm_plan::avoid::Avoid;
 use rsm_plan::lids::Claims;
-use rsm_plan::{Plan, RefusedPlan};
 use rsm_routing::adaptive::GroupIds;
 use rsm_state::{Convergence, Role, Snapshot};
 
@@ -107,7 +107,6 @@ pub use self::event::{Effect, EpochEvent, EpochRequest, Event};
 use self::first_sweep::{FirstSweep, Told};
 use self::following::Follower;
 use self::foreign_writes::ForeignWrites;
-use self::held_tables::HeldTables;
 use self::local_port::LocalPort;
 use self::m_keys::AnnouncedRotation;
 use self::members::Members;
@@ -115,6 +114,8 @@ use self::missing_parts::MissingParts;
 use self::outbox::Outbox;
 use self::overlay::OverlayState;
 use self::patience::Losses;
+use self::plans::Plans;
+use self::plans::assigned::Assigned;
 use self::preparing::Preparation;
 use self::reports::Reports;
 use self::requests::Context;
@@ -192,19 +193,13 @@ pub struct Core {
     fabric: Arc<Fabric>,
     missing: MissingParts,
     members: Members,
-    plan: Option<Arc<Plan>>,
-    claims: Arc<Claims>,
-    positions: Arc<HostPositions>,
-    /// The groups of leaves for adaptive routing.
-    group_ids: GroupIds,
+    plans: Plans,
     /// Sets of adaptive routing wait until those of the push are made.
     adaptive_put_off: bool,
-    gpus: Arc<GpuInventory>,
     not_kept: NotKept,
     congestion: CongestionState,
     /// Ports whose hosts must register anew.
     reregister: Reregister,
-    generation: u64,
     role: Role,
     election: Election,
     epoch: EpochState,
@@ -250,13 +245,10 @@ pub struct Core {
     last_push_interrupted: bool,
     losses: Losses,
     silences: Silences,
-    /// The last plan, if it was refused: the plan before it stays in force on a changed fabric.
-    refused_plan: Option<Arc<RefusedPlan>>,
     /// The state of the last comparison of all ports with the plan.
     looked: Option<Looked>,
     /// Up to which write [`Core::decide_tables`] has decided which tables count.
     tables_decided: Mark,
-    held_tables: HeldTables,
     /// The state of the last comparison of multicast tables.
     looked_multicast: LookedMulticast,
     reports: Reports,
@@ -267,8 +259,6 @@ pub struct Core {
     trial: Option<Trial<BeforeEngine>>,
     /// Active ports whose MTU or VLs are not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
-    /// The next plan gives every port a new LID.
-    reassigns_lids: bool,
 }
 
 impl Core {
@@ -289,12 +279,17 @@ impl Core {
             fabric: Arc::default(),
             missing: MissingParts::recalled(remembered.cabling),
             members: Members::default(),
-            plan: None,
-            claims: remembered.claims,
-            positions: remembered.positions,
-            group_ids: remembered.group_ids,
+            plans: Plans::new(
+                remembered.generation,
+                config.reassigns_lids,
+                remembered.gpus,
+                Assigned {
+                    claims: remembered.claims,
+                    positions: remembered.positions,
+                    group_ids: remembered.group_ids,
+                },
+            ),
             adaptive_put_off: false,
-            gpus: remembered.gpus,
             not_kept: remembered.not_kept,
             congestion: CongestionState::new(&config),
             reregister: if remembered.reregister {
@@ -302,7 +297,6 @@ impl Core {
             } else {
                 Reregister::default()
             },
-            generation: remembered.generation,
             role: Role::Discovering,
             election: Election::new(config.starts_inactive),
             epoch: EpochState::new(config.shares_store),
@@ -332,10 +326,8 @@ impl Core {
             last_push_interrupted: false,
             losses: Losses::default(),
             silences: Silences::default(),
-            refused_plan: None,
             looked: None,
             tables_decided: Mark::default(),
-            held_tables: HeldTables::default(),
             looked_multicast: LookedMulticast::default(),
             reports: Reports::default(),
             outbox: Outbox::default(),
@@ -343,7 +335,6 @@ impl Core {
             pass: Pass::Full,
             trial: None,
             mismatches: BTreeMap::new(),
-            reassigns_lids: config.reassigns_lids,
             config,
         };
         core.lay_generations(remembered.generations);
@@ -368,7 +359,7 @@ impl Core {
             Event::Groups(groups) => self.on_groups(groups),
             Event::Guids(guids) => self.on_guids(guids),
             Event::GpuHosts(gpus) => {
-                self.gpus = gpus;
+                self.plans.note_gpus(gpus);
                 self.work.plan_again("GPU hosts told of themselves");
             }
             Event::Reregister(ports) => self.on_reregister(&ports),
@@ -491,7 +482,7 @@ impl Core {
 
     /// The plan in force.
     pub fn plan(&self) -> Option<&Arc<Plan>> {
-        self.plan.as_ref()
+        self.plans.in_force()
     }
 
     /// The role of this subnet manager.

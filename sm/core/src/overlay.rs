@@ -162,13 +162,13 @@ impl Core {
             tickets,
             before,
             // The number of the job that takes this policy.
-            generation: self.generation + 1,
+            generation: self.plans.generation() + 1,
         });
     }
 
     /// Keeps the changes on trial if the accepted plan has them.
     pub(super) fn pass_overlay(&mut self) {
-        let generation = self.generation;
+        let generation = self.plans.generation();
         let ended = self
             .overlay
             .trial

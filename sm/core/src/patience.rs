@@ -123,7 +123,8 @@ impl Core {
         let explained = self.losses.explain(stats.loss_permille, now);
         // Before the first plan no work waits for silent nodes, and the share of losses is not
         // known yet.
-        let counts = self.plan.is_some() && self.weigh_silence(has_waited, explained, now);
+        let counts =
+            self.plans.in_force().is_some() && self.weigh_silence(has_waited, explained, now);
         let Stage::Sweeping(sweep) = &mut self.stage else {
             return;
         };

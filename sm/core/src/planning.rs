@@ -1,15 +1,11 @@
 //! From the model to a plan: the job of a plan, and its outcome.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
 use rsm_hardware::diff::Changes;
-use rsm_ids::{Guid, Lid};
+use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_model::fabric::Delta;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_plan::lids::{Claim, vport_claims};
-use rsm_plan::{JobKind, Outcome, Plan, PlanJob};
+use rsm_plan::{JobKind, Outcome, PlanJob};
 use rsm_state::Role;
 
 use super::convergence::{Part, Pushed};
@@ -38,11 +34,12 @@ impl Core {
     pub(super) fn job_on_hardware(&mut self, now: Time) -> PlanJob {
         PlanJob {
             previous: self
-                .plan
-                .clone()
+                .plans
+                .in_force()
+                .cloned()
                 .filter(|_| !self.first_sweep.is_provisional())
                 .or_else(|| self.succession.prepared.clone()),
-            hardware: self.held_tables.of(&self.inventory),
+            hardware: self.plans.held_tables(&self.inventory),
             adaptive: self.adaptive_hardware(),
             ..self.job(now)
         }
@@ -50,7 +47,7 @@ impl Core {
 
     /// Whether the plan in force leaves out a switch that answers by now.
     pub(super) fn has_heard_a_mute(&self) -> bool {
-        let plan = self.plan.as_ref();
+        let plan = self.plans.in_force();
         plan.is_some_and(|plan| plan.transition.mute.iter().any(|&guid| !self.is_mute(guid)))
     }
 
@@ -70,7 +67,12 @@ impl Core {
     /// Plans multicast anew on the routes of the plan in force. Without a plan, or while another
     /// subnet manager is master, the next plan includes the groups anyway.
     pub(super) fn start_groups(&mut self, now: Time) {
-        let Some(plan) = self.plan.clone().filter(|_| self.role == Role::Master) else {
+        let Some(plan) = self
+            .plans
+            .in_force()
+            .cloned()
+            .filter(|_| self.role == Role::Master)
+        else {
             self.meter.discard();
             return;
         };
@@ -84,17 +86,17 @@ impl Core {
 
     /// The parts that all jobs have in common.
     fn job(&mut self, now: Time) -> PlanJob {
-        self.generation += 1;
+        let generation = self.plans.advance();
         let (groups, masks) =
             self.members
                 .for_plan(&self.fabric, &self.inventory, &self.config, now);
         PlanJob {
-            generation: self.generation,
-            claims: self.claims.clone(),
+            generation,
+            claims: self.plans.assigned.claims.clone(),
             apart: self.apart(),
-            assigns_lids_anew: self.reassigns_lids,
-            positions: self.positions.clone(),
-            gpus: self.gpus.clone(),
+            assigns_lids_anew: self.plans.reassigns_lids(),
+            positions: self.plans.assigned.positions.clone(),
+            gpus: self.plans.gpus().clone(),
             damped: self.damped.clone(),
             avoid: self.avoid.clone(),
             avoided_before: self.avoided_before(),
@@ -115,57 +117,12 @@ impl Core {
     /// Plans again with the engine before the trial, if the fabric has changed since its last plan:
     /// the plan in force may leave new parts unrouted.
     fn plan_for_changes(&mut self) {
-        let planned_for = self.plan.as_ref().map(|plan| &plan.fabric);
+        let planned_for = self.plans.in_force().map(|plan| &plan.fabric);
         let is_same = planned_for
             .is_some_and(|fabric| !Delta::between(fabric, &self.fabric).changes_cabling());
         if !is_same {
             self.work.plan_again("the engine before routes again");
         }
-    }
-
-    /// Remembers the LIDs that `plan` assigns otherwise than the plan in force. Returns whether any
-    /// claim is new.
-    fn note_claims(&mut self, plan: &Plan) -> bool {
-        let given = match &self.plan {
-            Some(before) => plan.lids.differing(&before.lids),
-            None => plan.lids.lids.keys().copied().collect(),
-        };
-        let mut news = false;
-        for port in given {
-            let at = plan.fabric.find_port(port);
-            if let (Some(at), Some(claim)) = (at, plan.claim(port)) {
-                let guid = plan.fabric.port(at).guid;
-                if self.claims.get(&guid) != Some(&claim) {
-                    Arc::make_mut(&mut self.claims).insert(guid, claim);
-                    if plan.fabric.port(at).lid() != claim.base {
-                        self.epoch.note_given(guid);
-                    }
-                    news = true;
-                }
-            }
-        }
-        news | self.note_vport_claims(plan)
-    }
-
-    /// The same for virtual ports. A claim ends when its LID is given to another GUID: the GUIDs of
-    /// virtual machines that never come back are no more than there are LIDs.
-    fn note_vport_claims(&mut self, plan: &Plan) -> bool {
-        let before = self.plan.as_ref().map(|before| &before.lids);
-        if before.is_some_and(|before| Arc::ptr_eq(before, &plan.lids)) {
-            return false;
-        }
-        let all = vport_claims(&plan.lids, &plan.fabric);
-        let new: BTreeMap<Guid, Claim> = all
-            .filter(|(guid, claim)| self.claims.get(guid) != Some(claim))
-            .collect();
-        if new.is_empty() {
-            return false;
-        }
-        let taken: BTreeSet<Lid> = new.values().map(|claim| claim.base).collect();
-        let claims = Arc::make_mut(&mut self.claims);
-        claims.retain(|_, claim| !taken.contains(&claim.base));
-        claims.extend(new);
-        true
     }
 
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
@@ -181,22 +138,20 @@ impl Core {
                 self.pass_drain();
                 self.pass_overlay();
                 self.meter.note(plan.whole.iter().cloned());
-                self.refused_plan = None;
                 if self.pass == Pass::Full {
-                    self.reassigns_lids = false;
+                    self.plans.keep_lids();
                 }
                 self.missing.count_moved(&plan, &self.fabric);
                 self.first_sweep.planned();
                 self.reports.begin_pass(plan.findings.clone());
                 self.slow_links.set_siblings(&plan.slow_cables);
-                let mut news = self.note_claims(&plan);
-                news |= self.note_group_ids(&plan);
-                if self.positions != plan.order.positions {
-                    self.positions = plan.order.positions.clone();
-                    news = true;
+                let before = self.plans.in_force().cloned();
+                let taken = self.plans.assigned.take(&plan, before.as_deref());
+                for &port in &taken.moved {
+                    self.epoch.note_given(port);
                 }
-                self.plan = Some(plan.clone());
-                if news {
+                self.plans.accept(plan.clone());
+                if taken.is_news {
                     self.remember();
                 }
                 match self.pass {
@@ -237,7 +192,7 @@ impl Core {
                     Severity::Error,
                     text,
                 )]);
-                self.refused_plan = Some(Arc::from(refused));
+                self.plans.refuse(*refused);
                 self.conclude(Pushed::default(), &[], now);
             }
         }

@@ -61,20 +61,20 @@ impl Core {
             self.preparation.is_due = true;
             return;
         }
-        let mut claims = self.claims.clone();
+        let mut claims = self.plans.assigned.claims.clone();
         self.exchange_lids(master, &mut claims);
-        let positions = self.positions.clone();
+        let positions = self.plans.assigned.positions.clone();
         // A plan with other LIDs cannot be followed: only changes of the subnet are looked at.
         let before = self.preparation.last.take();
         let before = before.filter(|before| before.basis.is(&claims, &positions));
         let job = PlanJob {
             claims: claims.clone(),
             positions: positions.clone(),
-            gpus: self.gpus.clone(),
+            gpus: self.plans.gpus().clone(),
             damped: Arc::new(self.kept_out()),
             avoid: self.avoid.clone(),
             previous: before.as_ref().map(|before| before.plan.clone()),
-            hardware: self.held_tables.of(&self.inventory),
+            hardware: self.plans.held_tables(&self.inventory),
             ..PlanJob::first(self.fabric.clone(), self.config.policy.clone())
         };
         self.preparation = Preparation {
@@ -124,8 +124,11 @@ impl Core {
     /// LIDs and host order. Returns the plan.
     pub(super) fn take_prepared(&mut self) -> Option<Arc<Plan>> {
         let prepared = self.preparation.last.take();
-        let prepared =
-            prepared.filter(|prepared| prepared.basis.is(&self.claims, &self.positions))?;
+        let prepared = prepared.filter(|prepared| {
+            prepared
+                .basis
+                .is(&self.plans.assigned.claims, &self.plans.assigned.positions)
+        })?;
         self.looked = Some(prepared.looked);
         Some(prepared.plan)
     }

@@ -22,7 +22,7 @@ impl Core {
     /// Writes the difference to the plan in force, which was made for an earlier state of the
     /// hardware. If tables differ, plans again: the interim tables need a new proof.
     pub(super) fn resume_push(&mut self, now: Time) {
-        let Some(plan) = self.plan.clone() else {
+        let Some(plan) = self.plans.in_force().cloned() else {
             return;
         };
         let changes = self.differing(&plan, &[]);
@@ -85,7 +85,7 @@ impl Core {
     /// next change does not have to: the push of a bring-up writes everything, and the first fault
     /// after it concerns a few ports and switches.
     pub(super) fn compare_what_was_written(&mut self) {
-        let (Some(looked), Some(plan)) = (&self.looked, &self.plan) else {
+        let (Some(looked), Some(plan)) = (&self.looked, self.plans.in_force()) else {
             return;
         };
         let comparison = self.comparison(plan, &[]);
@@ -201,7 +201,7 @@ impl Core {
         drop(push);
         self.conclude(pushed, &nodes, now);
         // The next plan takes what this push has written; now nothing waits for it.
-        drop(self.held_tables.of(&self.inventory));
+        drop(self.plans.held_tables(&self.inventory));
     }
 
     /// Counts one miss for a node that left Sets of this push unanswered, however many.

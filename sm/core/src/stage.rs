@@ -365,8 +365,8 @@ impl Core {
     /// Whether the plan in force is still right for a model that has not changed.
     fn plan_still_holds(&self) -> bool {
         let is_of_policy = self
-            .plan
-            .as_ref()
+            .plans
+            .in_force()
             .is_some_and(|plan| Arc::ptr_eq(&plan.policy, &self.config.policy));
         is_of_policy
             && !self.work.wants_plan()

@@ -139,7 +139,7 @@ impl Core {
         if sweep.found_stale() || sweep.owes_more(&self.inventory) {
             return self.give_up_succession();
         }
-        match self.plan.clone() {
+        match self.plans.in_force().cloned() {
             Some(plan) if self.succession.is_planned && !rewires && !self.work.wants_plan() => {
                 self.start_push(plan, now);
             }
@@ -187,7 +187,7 @@ impl Core {
         self.pass = Pass::Full;
         self.stage = Stage::Idle;
         // It was made for tables that are not what the switches hold, perhaps.
-        self.plan = None;
+        self.plans.drop_in_force();
         self.looked = None;
         self.meter.discard();
         self.work.sweep_everything(

@@ -45,7 +45,7 @@ impl Core {
         let local = local.and_then(|local| self.inventory.port(local)?.info.as_ref());
         let own_lid = local.map_or(Lid::NONE, |info| info.lid());
         // Without stored state, tables of a manager at this port may be those of another manager.
-        let remembers = self.generation > 0;
+        let remembers = self.plans.generation() > 0;
         let takeover = self.config.takeover;
         let routes_adaptively = self.config.policy.adaptive.is_on();
         let written: Vec<Guid> = self.inventory.written_since(self.tables_decided).collect();

@@ -338,7 +338,7 @@ impl Core {
     /// The port that has `lid` by the plan in force, or, before there is one, by the last sweep.
     fn holder(&self, lid: Lid) -> Option<PortKey> {
         // Traps come by the thousand, with any LID: with a plan no trap searches all ports.
-        let Some(plan) = &self.plan else {
+        let Some(plan) = self.plans.in_force() else {
             return self.inventory.by_lid(lid);
         };
         let destination = plan.topology.destination_of(lid)?;

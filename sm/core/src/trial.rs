@@ -91,18 +91,18 @@ impl Core {
     /// Notes the generation of the first job with the engine under trial.
     pub(super) fn note_trial(&mut self) {
         if let Some(trial) = &mut self.trial {
-            trial.note(self.generation);
+            trial.note(self.plans.generation());
         }
     }
 
     /// Ends the trial with success if the plan is of its job.
     pub(super) fn pass_trial(&mut self) {
-        Trial::end(&mut self.trial, self.generation);
+        Trial::end(&mut self.trial, self.plans.generation());
     }
 
     /// Goes back to the engine before if the refused job was the trial's. Returns whether it was.
     pub(super) fn fail_trial(&mut self, error: &PlanError) -> bool {
-        let Some(trial) = Trial::end(&mut self.trial, self.generation) else {
+        let Some(trial) = Trial::end(&mut self.trial, self.plans.generation()) else {
             return false;
         };
         Arc::make_mut(&mut self.config.policy).engine = trial.before.engine;

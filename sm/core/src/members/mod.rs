@@ -4,6 +4,7 @@
 //! the SA's members ─▶ with those that only switches know ─▶ ports in the place of virtual ports ─▶ plan
 //! ```
 
+mod held_masks;
 pub mod inherited;
 mod vport_owners;
 
@@ -16,7 +17,7 @@ use rsm_model::mft_image::HeldMasks;
 use rsm_plan::groups::GroupSet;
 
 use super::CoreConfig;
-use super::held_tables::HeldMulticast;
+use held_masks::KeptMasks;
 use inherited::Inherited;
 use vport_owners::VPortOwners;
 
@@ -27,7 +28,7 @@ pub(super) struct Members {
     registered: Option<Arc<GroupSet>>,
     inherited: Inherited,
     owners: VPortOwners,
-    held: HeldMulticast,
+    held: KeptMasks,
 }
 
 impl Members {

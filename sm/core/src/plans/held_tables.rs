@@ -6,7 +6,6 @@ use std::sync::Arc;
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::Guid;
 use rsm_model::Mark;
-use rsm_model::mft_image::HeldMasks;
 use rsm_plan::HeldTable;
 
 /// The forwarding tables of all switches, kept from job to job: a job costs only the switches
@@ -48,43 +47,6 @@ impl HeldTables {
         let all = inventory.switches();
         let all = all.filter_map(|(guid, ..)| held_by(inventory, guid));
         self.held.iter().eq(all.collect::<Vec<_>>().iter())
-    }
-}
-
-/// The multicast tables of all switches, kept as [`HeldTables`] is.
-#[derive(Default)]
-pub(super) struct HeldMulticast {
-    held: Arc<HeldMasks>,
-    mark: Mark,
-}
-
-impl HeldMulticast {
-    /// As `inventory` has them now.
-    pub(super) fn of(&mut self, inventory: &Inventory) -> Arc<HeldMasks> {
-        for guid in inventory.written_since(self.mark) {
-            let switch = inventory.node(guid).and_then(|node| node.switch.as_ref());
-            let masks = switch.map(|switch| switch.mft.content());
-            let known = self.held.by_switch.get(&guid);
-            // Most writes are into other tables.
-            if known.map(Arc::as_ptr) == masks.map(Arc::as_ptr) {
-                continue;
-            }
-            let held = &mut Arc::make_mut(&mut self.held).by_switch;
-            match masks {
-                Some(masks) => held.insert(guid, masks.clone()),
-                None => held.remove(&guid),
-            };
-        }
-        self.mark = inventory.mark();
-        debug_assert!(self.is_of(inventory));
-        self.held.clone()
-    }
-
-    fn is_of(&self, inventory: &Inventory) -> bool {
-        let all = inventory.switches();
-        let all = all.map(|(guid, _, switch)| (guid, &**switch.mft.content()));
-        let held = self.held.by_switch.iter();
-        held.map(|(&guid, masks)| (guid, &**masks)).eq(all)
     }
 }
 

@@ -1,0 +1,118 @@
+//! Plans: the one in force, the refused one, and what is needed to make the next.
+
+pub(super) mod assigned;
+pub(super) mod held_tables;
+
+use std::sync::Arc;
+
+use rsm_gdr::hosts::GpuInventory;
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_plan::{HeldTable, Plan, RefusedPlan};
+
+use self::assigned::Assigned;
+use self::held_tables::HeldTables;
+
+/// The plans of this run.
+pub(super) struct Plans {
+    in_force: Option<Arc<Plan>>,
+    refused: Option<Arc<RefusedPlan>>,
+    generation: u64,
+    /// The next plan gives every port a new LID.
+    reassigns_lids: bool,
+    gpus: Arc<GpuInventory>,
+    held: HeldTables,
+    /// What plans have assigned, and later ones keep.
+    pub(super) assigned: Assigned,
+}
+
+impl Plans {
+    /// Before the first plan of a run.
+    pub(super) fn new(
+        generation: u64,
+        reassigns_lids: bool,
+        gpus: Arc<GpuInventory>,
+        assigned: Assigned,
+    ) -> Plans {
+        Plans {
+            in_force: None,
+            refused: None,
+            generation,
+            reassigns_lids,
+            gpus,
+            held: HeldTables::default(),
+            assigned,
+        }
+    }
+
+    /// The plan in force.
+    pub(super) fn in_force(&self) -> Option<&Arc<Plan>> {
+        self.in_force.as_ref()
+    }
+
+    /// The last plan, if it was refused: the one before stays in force on a changed fabric.
+    pub(super) fn refused(&self) -> Option<&Arc<RefusedPlan>> {
+        self.refused.as_ref()
+    }
+
+    /// The number of the last job, or of the last end of a push that others are told of.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Takes the next number.
+    pub(super) fn advance(&mut self) -> u64 {
+        self.generation += 1;
+        self.generation
+    }
+
+    /// Numbers plans from at least `generation` on.
+    pub(super) fn advance_to(&mut self, generation: u64) {
+        self.generation = self.generation.max(generation);
+    }
+
+    /// Puts a plan in force.
+    pub(super) fn accept(&mut self, plan: Arc<Plan>) {
+        (self.in_force, self.refused) = (Some(plan), None);
+    }
+
+    /// The plan in force stays, on a fabric for which another one was refused.
+    pub(super) fn refuse(&mut self, refused: RefusedPlan) {
+        self.refused = Some(Arc::new(refused));
+    }
+
+    /// No plan is in force.
+    pub(super) fn drop_in_force(&mut self) {
+        self.in_force = None;
+    }
+
+    /// No plan is in force, nor was any refused.
+    pub(super) fn clear(&mut self) {
+        (self.in_force, self.refused) = (None, None);
+    }
+
+    /// Whether the next plan gives every port a new LID.
+    pub(super) fn reassigns_lids(&self) -> bool {
+        self.reassigns_lids
+    }
+
+    /// From now on ports keep their LIDs.
+    pub(super) fn keep_lids(&mut self) {
+        self.reassigns_lids = false;
+    }
+
+    pub(super) fn gpus(&self) -> &Arc<GpuInventory> {
+        &self.gpus
+    }
+
+    /// Hosts have told of their GPUs.
+    pub(super) fn note_gpus(&mut self, gpus: Arc<GpuInventory>) {
+        if self.gpus != gpus {
+            self.gpus = gpus;
+        }
+    }
+
+    /// The tables that switches hold now.
+    pub(super) fn held_tables(&mut self, inventory: &Inventory) -> Arc<Vec<HeldTable>> {
+        self.held.of(inventory)
+    }
+}
