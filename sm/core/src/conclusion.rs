@@ -144,7 +144,7 @@ impl Core {
             // The state is the master's to store.
             return;
         }
-        self.health_stored = self.health.last_release();
+        self.links.note_stored();
         self.surveyor.tell(self.plans.generation());
         self.outbox.push(Effect::Remember(Box::new(SavedCoreState {
             claims: self.plans.assigned.claims.clone(),
@@ -156,7 +156,7 @@ impl Core {
             alias_guids: Arc::default(),
             cabling: self.missing.kept().clone(),
             avoid: self.avoid_in_force().clone(),
-            health: Arc::new(self.saved_health()),
+            health: Arc::new(self.links.saved_health(self.avoid_in_force())),
             overlay: self.overlay.in_force().clone(),
             not_kept: self.not_kept.clone(),
             habits: self.inventory.habits.clone(),

@@ -28,13 +28,11 @@ use rsm_mad::Time;
 use rsm_model::Mark;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_monitor::health::Health;
 use rsm_plan::lids::{Apart, Claim, Claims};
 use rsm_state::Role;
 use rsm_store::Epoch;
 
 use super::event::{Effect, EpochEvent, EpochRequest};
-use super::health::isolate_again;
 use super::inquiry::MastershipDoubt;
 use super::lost_registrations::LostRegistrations;
 use super::plans::assigned::Assigned;
@@ -475,8 +473,8 @@ impl Core {
         self.inventory.habits = state.habits;
         self.inventory.capabilities = state.capabilities;
         self.avoid = state.avoid;
-        self.health = Health::restored(self.config.health, &state.health);
-        isolate_again(&self.health, &state.health, &mut self.avoid);
+        self.links.restore_health(&self.config, &state.health);
+        self.links.isolate_again(&state.health, &mut self.avoid);
         self.adopt_overlay(state.overlay);
         self.plans.advance_to(state.generation);
         self.surveyor.begin();

@@ -159,8 +159,8 @@ impl Core {
         self.lay_generations(generations);
         self.reload_partitions();
         self.reports.note_configuration(Vec::new());
-        self.damping.configure(self.config.damping);
-        self.configure_health(now);
+        self.links.configure(&self.config);
+        self.health_changed(now);
         self.configure_congestion();
         // Fields that a device did not keep under the old settings, or refused with its old
         // firmware, are tried once more.

@@ -23,7 +23,6 @@ mod apart;
 mod conclusion;
 mod congestion;
 mod convergence;
-pub mod damping;
 mod doubts;
 mod draining;
 mod dry_run;
@@ -34,9 +33,8 @@ mod events;
 mod first_sweep;
 mod following;
 mod foreign_writes;
-mod health;
-mod inert;
 mod inquiry;
+mod links;
 mod local_port;
 mod lost_registrations;
 mod m_keys;
@@ -67,7 +65,7 @@ mod traps;
 mod trial;
 pub mod work;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_config::m_keys::{Generations, KeyHolder};
@@ -89,8 +87,7 @@ use rsm_model::findings::Finding;
 use rsm_model::footprint::{Footprints, Surveyor};
 use rsm_model::habits::DeviceHabits;
 use rsm_model::port_info::LinkMismatch;
-use rsm_model::slow_links::SlowLinks;
-use rsm_monitor::health::{Health, SavedHealth};
+use rsm_monitor::health::{PortErrors, SavedHealth};
 use rsm_plan::Plan;
 use rsm_plan::avoid::Avoid;
 use rsm_plan::lids::Claims;
@@ -99,7 +96,6 @@ use rsm_state::{Convergence, Role, Snapshot};
 
 use self::congestion::CongestionState;
 use self::convergence::Meter;
-use self::damping::{Damping, Released};
 use self::draining::BeforeDrain;
 use self::election::Election;
 use self::epoch::EpochState;
@@ -107,6 +103,8 @@ pub use self::event::{Effect, EpochEvent, EpochRequest, Event};
 use self::first_sweep::{FirstSweep, Told};
 use self::following::Follower;
 use self::foreign_writes::ForeignWrites;
+use self::links::damping::Released;
+use self::links::{HealthNews, Links};
 use self::local_port::LocalPort;
 use self::m_keys::AnnouncedRotation;
 use self::members::Members;
@@ -219,14 +217,8 @@ pub struct Core {
     work: Work,
     meter: Meter,
     traps: TrapHandler,
-    damping: Damping,
-    health: Health,
-    /// [`Health::last_release`] as it was last stored.
-    health_stored: Option<Time>,
-    slow_links: SlowLinks,
+    links: Links,
     foreign_writes: ForeignWrites,
-    /// Links that routes avoid; each by one of its ends, or both.
-    damped: Arc<BTreeSet<PortKey>>,
     /// Parts that routes go around as far as all ports stay reachable.
     avoid: Arc<Avoid>,
     /// A drain that has not made a plan yet.
@@ -235,8 +227,6 @@ pub struct Core {
     overlay: OverlayState,
     first_sweep: FirstSweep,
     told: Told,
-    /// Links in `damped` that do not become Active.
-    inert: BTreeSet<PortKey>,
     /// The last push was cut short: the hardware differs from the plan, although no answer shows
     /// it.
     unfinished: bool,
@@ -268,9 +258,9 @@ impl Core {
         work.sweep_everything(false, "start");
         let mut inventory = Inventory::default();
         inventory.habits = remembered.habits;
-        let health = Health::restored(config.health, &remembered.health);
+        let links = Links::new(&config, &remembered.health);
         let mut avoid = remembered.avoid;
-        health::isolate_again(&health, &remembered.health, &mut avoid);
+        links.isolate_again(&remembered.health, &mut avoid);
         inventory.capabilities = remembered.capabilities;
         inventory.local_before = remembered.local;
         let mut core = Core {
@@ -310,18 +300,13 @@ impl Core {
             work,
             meter: Meter::default(),
             traps: TrapHandler::default(),
-            damping: Damping::new(config.damping),
-            health_stored: health.last_release(),
-            health,
-            slow_links: SlowLinks::default(),
+            links,
             foreign_writes: ForeignWrites::default(),
-            damped: Arc::default(),
             avoid,
             drain_trial: None,
             overlay: OverlayState::new(remembered.overlay, &mut config.policy),
             first_sweep: FirstSweep::new(!config.starts_inactive),
             told: Told::default(),
-            inert: BTreeSet::new(),
             unfinished: false,
             last_push_interrupted: false,
             losses: Losses::default(),
@@ -400,12 +385,17 @@ impl Core {
                 Role::Discovering | Role::Master => self.work.sweep_lightly(),
             }
         }
-        match self.damping.release(now) {
+        match self.links.release_quiet(now) {
             Released::None => {}
             Released::OfHosts => self.publish(now),
             Released::OfRoutes => self.work.plan_again("a flapping link is quiet"),
         }
-        self.release_healthy(now);
+        let is_over = self.traps.release(now);
+        if self.links.release_healthy(now) {
+            self.health_changed(now);
+        } else if is_over {
+            self.publish(now);
+        }
         if self.members.expire(now) {
             self.work.regroup();
         }
@@ -426,8 +416,7 @@ impl Core {
         [
             self.client.next_deadline(),
             light,
-            self.damping.next_release(),
-            self.health.next_release(),
+            self.links.next_release(),
             self.traps.next_release(),
             self.members.deadline(),
             self.election.deadline(),
@@ -493,6 +482,25 @@ impl Core {
     /// The past convergences, oldest first.
     pub fn history(&self) -> impl Iterator<Item = &Arc<Convergence>> {
         self.meter.history()
+    }
+
+    /// Takes the ports whose counters are over a limit.
+    fn on_port_errors(&mut self, errors: Arc<BTreeMap<PortKey, PortErrors>>, now: Time) {
+        match self.links.count_errors(errors, now) {
+            HealthNews::Ports => self.health_changed(now),
+            HealthNews::Time if self.role == Role::Master => self.remember(),
+            HealthNews::Time | HealthNews::None => {}
+        }
+    }
+
+    /// Other ports are unhealthy, or it means something else that they are.
+    fn health_changed(&mut self, now: Time) {
+        if self.role == Role::Master {
+            let parts = self.links.to_isolate(&self.fabric, &self.avoid);
+            self.isolate(&parts);
+            self.remember();
+        }
+        self.publish(now);
     }
 
     /// Takes the stages as far as they go now, and hands their requests to the client.

@@ -97,7 +97,7 @@ impl Core {
             assigns_lids_anew: self.plans.reassigns_lids(),
             positions: self.plans.assigned.positions.clone(),
             gpus: self.plans.gpus().clone(),
-            damped: self.damped.clone(),
+            damped: self.links.left_out().clone(),
             avoid: self.avoid.clone(),
             avoided_before: self.avoided_before(),
             refuses_interruption: self.refuses_interruption(),
@@ -144,7 +144,7 @@ impl Core {
                 self.missing.count_moved(&plan, &self.fabric);
                 self.first_sweep.planned();
                 self.reports.begin_pass(plan.findings.clone());
-                self.slow_links.set_siblings(&plan.slow_cables);
+                self.links.note_plan(&plan);
                 let before = self.plans.in_force().cloned();
                 let taken = self.plans.assigned.take(&plan, before.as_deref());
                 for &port in &taken.moved {

@@ -71,7 +71,7 @@ impl Core {
             claims: claims.clone(),
             positions: positions.clone(),
             gpus: self.plans.gpus().clone(),
-            damped: Arc::new(self.kept_out()),
+            damped: Arc::new(self.links.to_leave_out(&self.inventory, &self.fabric)),
             avoid: self.avoid.clone(),
             previous: before.as_ref().map(|before| before.plan.clone()),
             hardware: self.plans.held_tables(&self.inventory),

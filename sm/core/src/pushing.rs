@@ -193,7 +193,10 @@ impl Core {
         self.work.read_again(push.unread());
         self.work.read_again(self.ports_in_doubt());
         self.bounce_on();
-        self.note_unopened(&push);
+        let cause = self.links.note_push(&push, &self.inventory, &self.fabric);
+        if let Some(cause) = cause {
+            self.work.plan_again(cause);
+        }
         if push.learned() | self.inventory.habits.take_news() {
             self.remember();
         }

@@ -7,17 +7,26 @@ use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::{Role, Snapshot};
 
+use super::links::Surroundings;
 use super::{Core, role};
 
 /// The state of `core` as a snapshot.
 pub(super) fn take(core: &Core, now: Time) -> Snapshot {
+    let is_master = core.role == Role::Master;
+    let around = Surroundings {
+        fabric: &core.fabric,
+        inventory: &core.inventory,
+        avoid: core.avoid_in_force(),
+        plan: core.plans.in_force().map(Arc::as_ref),
+        is_master,
+    };
     let mut findings = fault::findings(&core.inventory, |subject| {
         core.silences.severity(subject, now)
     });
     findings.extend(core.inventory.habits.findings(&core.inventory));
     findings.extend(core.not_kept.findings(&core.inventory));
     findings.extend(core.reports.findings().cloned());
-    if core.role == Role::Master {
+    if is_master {
         findings.extend(core.missing.findings().iter().cloned());
         findings.extend(core.findings_of_overlay().iter().cloned());
         findings.extend(core.congestion.manager().findings(|node| core.name(node)));
@@ -26,7 +35,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         |port| format!("{} port {}", core.name(port.node), port.port),
         |port| core.disables_babbling(port),
     ));
-    findings.extend(core.findings_of_health());
+    findings.extend(core.links.findings(&around));
     findings.extend(core.findings_of_drains());
     findings.extend(core.findings_of_takeover());
     let place = core.own_place();
@@ -80,7 +89,9 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         overlay: core.overlay.in_force().clone(),
         capabilities: core.inventory.capabilities.clone(),
         adaptive: Arc::new(core.inventory.adaptive().collect()),
-        slow_links: core.slow_links(),
+        slow_links: core
+            .links
+            .slow(is_master && core.plans.in_force().is_some()),
         m_keys: core.m_key_status(),
         congestion: core.congestion.manager().view().clone(),
         controls_congestion: core.config.congestion.enabled,

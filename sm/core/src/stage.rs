@@ -10,7 +10,6 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::Role;
 
 use super::convergence::Part;
-use super::damping::count_flaps;
 use super::election::HandingOver;
 use super::epoch::Holding;
 use super::following::MASTER_CHANGED;
@@ -267,7 +266,7 @@ impl Core {
         self.note_foreign_writes(&mut sweep, now);
         self.plan_by_adaptive_news();
         let was_in_doubt = self.settle_readings();
-        let same_links = self.keep_links_out();
+        let same_links = self.links.leave_out(&self.inventory, &self.fabric);
         let is_unchanged = delta.is_empty() && same_links;
         if self.pass == Pass::Succession {
             return self.end_succession_sweep(&sweep, !is_unchanged, now);
@@ -347,19 +346,10 @@ impl Core {
         let fabric = self.model_to_plan();
         let delta = Delta::between(&self.fabric, &fabric);
         self.traps.note_changes(&delta);
-        count_flaps(&mut self.damping, &delta, &self.fabric, &fabric, now);
-        self.slow_links.follow(&self.fabric, &fabric);
+        self.links.follow(&delta, &self.fabric, &fabric, now);
         self.missing.follow(&delta, &self.fabric, &fabric, now);
         self.fabric = fabric;
         delta
-    }
-
-    /// Decides which links routes leave out. Returns whether they are those of before.
-    fn keep_links_out(&mut self) -> bool {
-        let damped = self.kept_out();
-        let same_links = damped == *self.damped;
-        self.damped = Arc::new(damped);
-        same_links
     }
 
     /// Whether the plan in force is still right for a model that has not changed.

@@ -231,7 +231,7 @@ impl Core {
             return;
         }
         let port = PortKey::new(at.node, threshold.port_num());
-        if self.inventory.port(port).is_some() && self.health.report(port, now) {
+        if self.inventory.port(port).is_some() && self.links.report(port, now) {
             self.health_changed(now);
         }
     }

@@ -1,0 +1,281 @@
+//! Links that are worse than others, and those that routes leave out for it.
+//!
+//! A link is ill by its error counters, flaps, is slower than its siblings, or is up and does not
+//! become Active. A link is Active before a table leads to it: one that an end keeps from Active, by
+//! refusal or silence, would hold back every table planned to use it. So routes leave it out; the
+//! core brings up its ports all the same, as often as other repairs, and plans routes over it once
+//! it is Active.
+
+pub(super) mod damping;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_config::Isolate;
+use rsm_hardware::push::Push;
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_ids::PortKey;
+use rsm_mad::Time;
+use rsm_model::fabric::{Delta, Fabric};
+use rsm_model::slow_links::SlowLinks;
+use rsm_monitor::health::{Health, PortErrors, SavedHealth};
+use rsm_plan::Plan;
+use rsm_plan::avoid::{self, Avoid, Part, Reason};
+
+use super::CoreConfig;
+use damping::{Damping, Released};
+pub(super) use words::Surroundings;
+
+/// Cables out of the routes at a time, in a fabric of any size.
+const LEAST_ISOLATED: usize = 10;
+
+/// The share of all cables between switches that may be out of the routes at a time, one in so many:
+/// limits that are too low must not take the fabric apart.
+const ISOLATED_ONE_IN: usize = 200;
+
+/// While errors go on, the time at which a port is healthy again moves with each of them; the store
+/// is at most this far behind.
+const STORED_WITHIN: Duration = Duration::from_secs(60);
+
+/// What is known of bad links.
+pub(super) struct Links {
+    health: Health,
+    /// [`Health::last_release`] as it was last stored.
+    stored: Option<Time>,
+    damping: Damping,
+    /// Links that are up and that no push could make Active.
+    unopened: BTreeSet<PortKey>,
+    /// Links that routes leave out; each by one of its ends, or both.
+    left_out: Arc<BTreeSet<PortKey>>,
+    slow: SlowLinks,
+}
+
+/// What has changed by [`Links::count_errors`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum HealthNews {
+    None,
+    /// Ports are healthy again at another time, by so much that the store should know.
+    Time,
+    /// Other ports are ill.
+    Ports,
+}
+
+impl Links {
+    /// As an earlier run left them.
+    pub(super) fn new(config: &CoreConfig, saved: &SavedHealth) -> Links {
+        let health = Health::restored(config.health, saved);
+        Links {
+            stored: health.last_release(),
+            health,
+            damping: Damping::new(config.damping),
+            unopened: BTreeSet::new(),
+            left_out: Arc::default(),
+            slow: SlowLinks::default(),
+        }
+    }
+
+    /// Continues with the health that another manager has stored.
+    pub(super) fn restore_health(&mut self, config: &CoreConfig, saved: &SavedHealth) {
+        self.health = Health::restored(config.health, saved);
+    }
+
+    /// Follows the policies of a configuration that was read again.
+    pub(super) fn configure(&mut self, config: &CoreConfig) {
+        self.damping.configure(config.damping);
+        self.health.configure(config.health);
+    }
+
+    /// Takes the ports whose counters are over a limit.
+    pub(super) fn count_errors(
+        &mut self,
+        errors: Arc<BTreeMap<PortKey, PortErrors>>,
+        now: Time,
+    ) -> HealthNews {
+        let stored = self.stored.map(|at| at + STORED_WITHIN);
+        match self.health.count(errors, now) {
+            true => HealthNews::Ports,
+            false if self.health.last_release() > stored => HealthNews::Time,
+            false => HealthNews::None,
+        }
+    }
+
+    /// A port reports errors of its link. Returns whether other ports are ill for it.
+    pub(super) fn report(&mut self, port: PortKey, now: Time) -> bool {
+        self.health.report(port, now)
+    }
+
+    /// Makes ports healthy that have been quiet. Returns whether there were any.
+    pub(super) fn release_healthy(&mut self, now: Time) -> bool {
+        self.health.release(now)
+    }
+
+    /// Forgets flapping links that are quiet by `now`.
+    pub(super) fn release_quiet(&mut self, now: Time) -> Released {
+        self.damping.release(now)
+    }
+
+    /// When [`Links::release_healthy`] or [`Links::release_quiet`] has something to do.
+    pub(super) fn next_release(&self) -> Option<Time> {
+        let releases = [self.damping.next_release(), self.health.next_release()];
+        releases.into_iter().flatten().min()
+    }
+
+    /// The ill ports for the store; those that `avoid` has are isolated.
+    pub(super) fn saved_health(&self, avoid: &Avoid) -> SavedHealth {
+        let isolated = avoid
+            .parts()
+            .filter_map(|(part, reason)| match (part, reason) {
+                (Part::Port(port), Reason::Unhealthy(_)) => Some(port),
+                _ => None,
+            });
+        self.health.saved(isolated)
+    }
+
+    /// The state goes to the store.
+    pub(super) fn note_stored(&mut self) {
+        self.stored = self.health.last_release();
+    }
+
+    /// Lets the first routes of a run go around the cables that were isolated before it.
+    pub(super) fn isolate_again(&self, saved: &SavedHealth, avoid: &mut Arc<Avoid>) {
+        if self.health.policy().isolate != Isolate::On {
+            return;
+        }
+        let ill = self.health.ill();
+        let ill = ill.filter(|(port, ..)| saved.isolated.contains(port));
+        let parts: BTreeMap<Part, String> = ill
+            .map(|(port, text, _)| (Part::Port(port), text.to_owned()))
+            .collect();
+        if !parts.is_empty() {
+            Arc::make_mut(avoid).replace_unhealthy(&parts);
+        }
+    }
+
+    /// The unhealthy cables that routes should go around, each by its unhealthy ports: the worst
+    /// ones, but those that are out already, by `avoid`, stay out.
+    pub(super) fn to_isolate(&self, fabric: &Fabric, avoid: &Avoid) -> BTreeMap<Part, String> {
+        if self.health.policy().isolate != Isolate::On || self.health.ill().next().is_none() {
+            return BTreeMap::new();
+        }
+        let is_out = |port| {
+            let reason = avoid.reason(Part::Port(port));
+            matches!(reason, Some(Reason::Unhealthy(_)))
+        };
+        let mut ill: Vec<(PortKey, PortKey, &str, f64)> = self
+            .health
+            .ill()
+            .filter_map(|(port, text, excess)| {
+                Some((port, peer_switch(fabric, port)?, text, excess))
+            })
+            .collect();
+        ill.sort_by(|a, b| is_out(b.0).cmp(&is_out(a.0)).then(b.3.total_cmp(&a.3)));
+        let cables = fabric.links().filter(|&(a, b)| {
+            let is_switch = |at: rsm_model::fabric::PortRef| fabric.node(at.node).is_switch();
+            is_switch(a) && is_switch(b)
+        });
+        let most = (cables.count() / ISOLATED_ONE_IN).max(LEAST_ISOLATED);
+        let mut out = BTreeSet::new();
+        let mut parts = BTreeMap::new();
+        for (port, peer, text, _) in ill {
+            let cable = port.min(peer);
+            if out.len() < most || out.contains(&cable) {
+                out.insert(cable);
+                parts.insert(Part::Port(port), text.to_owned());
+            }
+        }
+        parts
+    }
+
+    /// Follows the model: links that flap, and links that are slow.
+    pub(super) fn follow(&mut self, delta: &Delta, before: &Fabric, new: &Fabric, now: Time) {
+        damping::count_flaps(&mut self.damping, delta, before, new, now);
+        self.slow.follow(before, new);
+    }
+
+    /// A plan is in force, which compares cables that run side by side.
+    pub(super) fn note_plan(&mut self, plan: &Plan) {
+        self.slow.set_siblings(&plan.slow_cables);
+    }
+
+    /// The slow links; those beside faster siblings only while a plan of this manager is in force.
+    pub(super) fn slow(&self, manages: bool) -> SlowLinks {
+        match manages {
+            true => self.slow.clone(),
+            false => self.slow.without_siblings(),
+        }
+    }
+
+    /// The links that routes leave out.
+    pub(super) fn left_out(&self) -> &Arc<BTreeSet<PortKey>> {
+        &self.left_out
+    }
+
+    /// Decides which links routes leave out. Returns whether they are those of before.
+    pub(super) fn leave_out(&mut self, inventory: &Inventory, fabric: &Fabric) -> bool {
+        let out = self.to_leave_out(inventory, fabric);
+        let is_same = out == *self.left_out;
+        self.left_out = Arc::new(out);
+        is_same
+    }
+
+    /// Leaves links out that a push could not make Active, and takes those in again that are Active
+    /// by now. Returns why to plan again.
+    pub(super) fn note_push(
+        &mut self,
+        push: &Push,
+        inventory: &Inventory,
+        fabric: &Fabric,
+    ) -> Option<&'static str> {
+        let known = self.unopened.len();
+        self.unopened.extend(push.unopened());
+        let before = self.unopened.len();
+        self.left_out = Arc::new(self.to_leave_out(inventory, fabric));
+        if self.unopened.len() < before {
+            Some("links that routes were kept off became Active, or went")
+        } else if before > known {
+            Some("routes are kept off links that do not become Active")
+        } else {
+            None
+        }
+    }
+
+    /// The links that routes leave out by what is known now. Flapping ones that alone join switches
+    /// with others are used all the same.
+    pub(super) fn to_leave_out(
+        &mut self,
+        inventory: &Inventory,
+        fabric: &Fabric,
+    ) -> BTreeSet<PortKey> {
+        self.unopened
+            .retain(|&port| is_up_and_idle(inventory, port));
+        let mut out = self.damping.suppressed();
+        out.extend(&self.unopened);
+        let flapping = self.damping.quietest_first();
+        let flapping = flapping.filter(|port| !self.unopened.contains(port));
+        for needed in avoid::needed(fabric, &out, flapping) {
+            out.remove(&needed);
+        }
+        out
+    }
+}
+
+fn is_up_and_idle(inventory: &Inventory, port: PortKey) -> bool {
+    let peer = inventory.port(port).and_then(|record| record.peer);
+    let ends = [Some(port), peer].map(|end| end.and_then(|end| inventory.port(end)));
+    let [Some(one), Some(other)] = ends else {
+        return false;
+    };
+    one.is_up() && other.is_up() && !(one.is_active() && other.is_active())
+}
+
+/// The other end of a cable between two switches.
+fn peer_switch(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
+    let is_switch = |key: PortKey| {
+        let node = fabric.node_of(key.node);
+        node.is_some_and(|node| node.is_switch())
+    };
+    let peer = fabric.port(fabric.find_port(port)?).peer?;
+    (is_switch(port) && is_switch(peer)).then_some(peer)
+}

@@ -1,0 +1,121 @@
+//! Findings about bad links.
+
+use rsm_config::Isolate;
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_ids::PortKey;
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_plan::Plan;
+use rsm_plan::avoid::{Avoid, Part, Reason};
+
+use super::{Links, peer_switch};
+
+/// Unhealthy ports with a finding of their own, the worst ones; one more finding counts the others.
+const NAMED: usize = 64;
+
+/// The subnet around the links that findings tell of.
+pub(in super::super) struct Surroundings<'a> {
+    pub(in super::super) fabric: &'a Fabric,
+    pub(in super::super) inventory: &'a Inventory,
+    /// Parts that routes go around.
+    pub(in super::super) avoid: &'a Avoid,
+    /// The plan in force.
+    pub(in super::super) plan: Option<&'a Plan>,
+    /// This manager is master.
+    pub(in super::super) is_master: bool,
+}
+
+impl Surroundings<'_> {
+    /// Whether a plan of this manager is in force.
+    fn manages(&self) -> bool {
+        self.is_master && self.plan.is_some()
+    }
+
+    fn name(&self, port: PortKey) -> String {
+        format!("{} port {}", self.inventory.name(port.node), port.port)
+    }
+}
+
+impl Links {
+    /// The findings about unhealthy, slow and flapping links.
+    pub(in super::super) fn findings(&self, around: &Surroundings) -> Vec<Finding> {
+        let mut ill: Vec<(PortKey, &str, f64)> = self.health.ill().collect();
+        ill.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+        let named = ill.iter().take(NAMED);
+        let mut findings: Vec<Finding> = named
+            .map(|&(port, text, _)| self.finding_of_errors(port, text, around))
+            .collect();
+        if let Some(more @ 1..) = ill.len().checked_sub(NAMED) {
+            let text = format!(
+                "{more} more ports have errors of their links: `rsmctl top --errors` lists them"
+            );
+            let kind = FindingKind::LinkErrors;
+            findings.push(Finding::new(kind, Subject::Subnet, Severity::Warning, text));
+        }
+        findings.extend(self.slow(around.manages()).findings(around.fabric));
+        findings.extend(self.damping.flapping().map(|flapping| {
+            let is_used = !self.left_out.contains(&flapping.link);
+            let consequence = match (flapping.is_of_host, is_used) {
+                (true, _) => "loses packets each time; clean or replace the cable",
+                (false, false) => "is kept out of the routes until it is quiet",
+                (false, true) => {
+                    "is used all the same, because no other link joins its ends: it loses packets \
+                     each time; clean or replace the cable"
+                }
+            };
+            let text = format!(
+                "the link at {} changed its state {} times and {consequence}",
+                around.name(flapping.link),
+                flapping.changes
+            );
+            let subject = Subject::Port(flapping.link);
+            Finding::new(FindingKind::LinkFlapping, subject, Severity::Warning, text)
+        }));
+        findings
+    }
+
+    fn finding_of_errors(&self, port: PortKey, errors: &str, around: &Surroundings) -> Finding {
+        let at = around.fabric.find_port(port);
+        let peer = at.and_then(|at| around.fabric.port(at).peer);
+        let cabled = peer.map_or_else(
+            || "without a cable now".to_owned(),
+            |peer| format!("cabled to {}", around.name(peer)),
+        );
+        let text = format!(
+            "{}, {cabled}, has errors of its link: {errors}; packets get lost or damaged there, {}; clean or replace the cable",
+            around.name(port),
+            self.consequence(port, around)
+        );
+        let subject = Subject::Port(port);
+        Finding::new(FindingKind::LinkErrors, subject, Severity::Warning, text)
+    }
+
+    /// The consequence for routes of an unhealthy port, in words.
+    fn consequence(&self, port: PortKey, around: &Surroundings) -> String {
+        if peer_switch(around.fabric, port).is_none() {
+            return "and a host has no other way".to_owned();
+        }
+        let part = Part::Port(port);
+        let avoided = around.plan.map(|plan| &plan.avoided);
+        match (around.avoid.reason(part), self.health.policy().isolate) {
+            (Some(Reason::Drained(_)), _) => "and an operator has drained it".to_owned(),
+            (Some(Reason::Unhealthy(_)), _)
+                if avoided.is_some_and(|avoided| avoided.uses(part)) =>
+            {
+                "and routes use it all the same: ports would be cut off otherwise".to_owned()
+            }
+            (Some(Reason::Unhealthy(_)), _) => {
+                let minutes = self.health.quiet(port).as_secs().div_ceil(60);
+                format!("and routes go around it until it has been quiet for {minutes} minutes")
+            }
+            (None, Isolate::On) => {
+                "and routes use it: as many cables as permitted are out of them already".to_owned()
+            }
+            (None, Isolate::Suggest) => format!(
+                "and routes use it: `rsmctl drain {}:{}` keeps them off it, isolate = \"on\" in section [health] all such cables",
+                port.node, port.port
+            ),
+            (None, Isolate::Off) => "and routes use it".to_owned(),
+        }
+    }
+}
