@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_config::overlay::Overlay;
 use rsm_hardware::diff::{Looked, LookedMulticast, Reregister};
 use rsm_hardware::sweep::SweepScope;
 use rsm_ids::{Guid, PortKey, PortNum};
@@ -39,6 +40,7 @@ use super::plans::assigned::Assigned;
 use super::requests::Context;
 use super::role::{self, ElectionOutcome};
 use super::stage::Stage;
+use super::trials::Desk;
 use super::{Core, SavedCoreState};
 
 /// Time between two claims after a refusal.
@@ -313,7 +315,13 @@ impl Core {
                 self.plans.assigned.add_claims(&state.claims);
                 self.remember();
                 self.adopt_generations(state.generations);
-                self.join_overlay(&state.overlay, now);
+                if self.trials.partitions.in_force().is_empty() && !state.overlay.is_empty() {
+                    // This manager began while the store was away.
+                    self.adopt_partitions(state.overlay);
+                    self.work
+                        .plan_again("the shared store has partitions of the API");
+                    self.publish(now);
+                }
             }
             (Some(state), _) => {
                 self.adopt(*state);
@@ -472,10 +480,11 @@ impl Core {
         self.not_kept = state.not_kept;
         self.inventory.habits = state.habits;
         self.inventory.capabilities = state.capabilities;
-        self.avoid = state.avoid;
+        let mut avoid = state.avoid;
         self.links.restore_health(&self.config, &state.health);
-        self.links.isolate_again(&state.health, &mut self.avoid);
-        self.adopt_overlay(state.overlay);
+        self.links.isolate_again(&state.health, &mut avoid);
+        self.trials.detours.replace(avoid);
+        self.adopt_partitions(state.overlay);
         self.plans.advance_to(state.generation);
         self.surveyor.begin();
         // Until the end of a pass the hardware may hold what no plan says.
@@ -516,6 +525,14 @@ impl Core {
             let kind = FindingKind::ConfigDiffers;
             Some(Finding::new(kind, subject, Severity::Warning, text))
         })
+    }
+
+    /// Continues with the partitions that another manager has stored.
+    fn adopt_partitions(&mut self, overlay: Arc<Overlay>) {
+        let mut desk = Desk::of(&mut self.work, &mut self.outbox);
+        let policy = &mut self.config.policy;
+        let partitions = &mut self.trials.partitions;
+        partitions.adopt(overlay, policy, &self.fabric, &mut desk);
     }
 
     /// Takes the alias GUIDs before the SA passes them on, and has the blocks read that hold them:

@@ -21,6 +21,7 @@ use rsm_state::Command;
 
 use super::requests::Context;
 use super::stage::Stage;
+use super::trials::Desk;
 use super::{Core, CoreConfig};
 
 impl Core {
@@ -131,15 +132,60 @@ impl Core {
                 engine,
                 when_cut_off,
                 ticket,
-            } => self.try_engine(engine, when_cut_off, ticket),
-            Command::Withdraw { ticket } => self.withdraw(ticket),
+            } => {
+                let policy = &mut self.config.policy;
+                let trial = &mut self.trials.engine;
+                trial.request(
+                    engine,
+                    when_cut_off,
+                    ticket,
+                    policy,
+                    &mut Desk::of(&mut self.work, &mut self.outbox),
+                );
+            }
+            Command::Withdraw { ticket } => {
+                self.work.withdraw(ticket);
+                let policy = &mut self.config.policy;
+                let trials = &mut self.trials;
+                trials.withdraw(
+                    ticket,
+                    policy,
+                    &self.fabric,
+                    &mut Desk::of(&mut self.work, &mut self.outbox),
+                );
+                self.withdraw_rotation(ticket);
+            }
             Command::Drain {
                 parts,
                 forced,
                 ticket,
-            } => self.drain(&parts, forced, ticket),
-            Command::Undrain { parts, ticket } => self.undrain(&parts, ticket),
-            Command::Partition { change, ticket } => self.change_partition(*change, ticket),
+            } => {
+                let detours = &mut self.trials.detours;
+                detours.drain(
+                    &parts,
+                    forced,
+                    ticket,
+                    &mut Desk::of(&mut self.work, &mut self.outbox),
+                );
+            }
+            Command::Undrain { parts, ticket } => {
+                let detours = &mut self.trials.detours;
+                detours.undrain(
+                    &parts,
+                    ticket,
+                    &mut Desk::of(&mut self.work, &mut self.outbox),
+                );
+                self.remember();
+            }
+            Command::Partition { change, ticket } => {
+                let partitions = &mut self.trials.partitions;
+                partitions.change(
+                    *change,
+                    ticket,
+                    &self.fabric,
+                    &mut Desk::of(&mut self.work, &mut self.outbox),
+                );
+            }
             Command::RotateMKeys { forced, ticket } => self.rotate_m_keys(forced, ticket, now),
             Command::Accept(accept) => {
                 if self.missing.accept(accept, &self.fabric) {
@@ -153,11 +199,20 @@ impl Core {
 
     /// Uses another configuration from now on.
     pub(super) fn on_reload(&mut self, config: CoreConfig, now: Time) {
-        self.drop_trial("the configuration was read again meanwhile");
+        let reason = "the configuration was read again meanwhile";
+        self.trials
+            .engine
+            .abandon(reason, &mut Desk::of(&mut self.work, &mut self.outbox));
         let generations = self.generations();
         self.config = config;
         self.lay_generations(generations);
-        self.reload_partitions();
+        let policy = &mut self.config.policy;
+        let partitions = &mut self.trials.partitions;
+        partitions.reload(
+            policy,
+            &self.fabric,
+            &mut Desk::of(&mut self.work, &mut self.outbox),
+        );
         self.reports.note_configuration(Vec::new());
         self.links.configure(&self.config);
         self.health_changed(now);

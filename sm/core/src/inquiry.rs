@@ -38,6 +38,7 @@ use super::epoch::{CHECK_LIMIT, Holding};
 use super::requests::{Context, routes};
 use super::role::{self, ElectionOutcome};
 use super::stage::Stage;
+use super::trials::Desk;
 use super::{Core, Mode};
 
 /// How long a master waits before it asks again, when no manager and not even its own port has
@@ -457,9 +458,14 @@ impl Core {
     fn step_down(&mut self, master: Other, now: Time) {
         self.drop_stage();
         let reason = "another subnet manager is master now";
-        self.drop_trial(reason);
-        self.drop_drain(reason);
-        self.drop_overlay(reason);
+        let policy = &mut self.config.policy;
+        let trials = &mut self.trials;
+        trials.abandon(
+            reason,
+            policy,
+            &self.fabric,
+            &mut Desk::of(&mut self.work, &mut self.outbox),
+        );
         self.stand_by(master.clone(), now);
         // As the standby that it is now: a master's priority is no precedence over its successor.
         self.draw_attention(&master);

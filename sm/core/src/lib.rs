@@ -24,7 +24,6 @@ mod conclusion;
 mod congestion;
 mod convergence;
 mod doubts;
-mod draining;
 mod dry_run;
 mod election;
 mod epoch;
@@ -41,7 +40,6 @@ mod m_keys;
 pub mod members;
 mod missing_parts;
 mod outbox;
-mod overlay;
 mod patience;
 mod peer_polls;
 mod planning;
@@ -62,7 +60,7 @@ mod successor;
 mod takeover;
 mod trap_pauses;
 mod traps;
-mod trial;
+mod trials;
 pub mod work;
 
 use std::collections::BTreeMap;
@@ -96,7 +94,6 @@ use rsm_state::{Convergence, Role, Snapshot};
 
 use self::congestion::CongestionState;
 use self::convergence::Meter;
-use self::draining::BeforeDrain;
 use self::election::Election;
 use self::epoch::EpochState;
 pub use self::event::{Effect, EpochEvent, EpochRequest, Event};
@@ -110,7 +107,6 @@ use self::m_keys::AnnouncedRotation;
 use self::members::Members;
 use self::missing_parts::MissingParts;
 use self::outbox::Outbox;
-use self::overlay::OverlayState;
 use self::patience::Losses;
 use self::plans::Plans;
 use self::plans::assigned::Assigned;
@@ -122,7 +118,7 @@ use self::silences::Silences;
 use self::stage::Stage;
 use self::successor::Succession;
 use self::traps::TrapHandler;
-use self::trial::{BeforeEngine, Trial};
+use self::trials::Trials;
 use self::work::Work;
 
 /// What a pass through the stages may change.
@@ -192,6 +188,7 @@ pub struct Core {
     missing: MissingParts,
     members: Members,
     plans: Plans,
+    trials: Trials,
     /// Sets of adaptive routing wait until those of the push are made.
     adaptive_put_off: bool,
     not_kept: NotKept,
@@ -219,12 +216,6 @@ pub struct Core {
     traps: TrapHandler,
     links: Links,
     foreign_writes: ForeignWrites,
-    /// Parts that routes go around as far as all ports stay reachable.
-    avoid: Arc<Avoid>,
-    /// A drain that has not made a plan yet.
-    drain_trial: Option<Trial<BeforeDrain>>,
-    /// The partitions of the file, and those made through the API.
-    overlay: OverlayState,
     first_sweep: FirstSweep,
     told: Told,
     /// The last push was cut short: the hardware differs from the plan, although no answer shows
@@ -245,8 +236,6 @@ pub struct Core {
     outbox: Outbox,
     local_port: LocalPort,
     pass: Pass,
-    /// A requested engine that has not made a plan yet.
-    trial: Option<Trial<BeforeEngine>>,
     /// Active ports whose MTU or VLs are not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
 }
@@ -269,6 +258,7 @@ impl Core {
             fabric: Arc::default(),
             missing: MissingParts::recalled(remembered.cabling),
             members: Members::default(),
+            trials: Trials::new(avoid, remembered.overlay, &mut config.policy),
             plans: Plans::new(
                 remembered.generation,
                 config.reassigns_lids,
@@ -302,9 +292,6 @@ impl Core {
             traps: TrapHandler::default(),
             links,
             foreign_writes: ForeignWrites::default(),
-            avoid,
-            drain_trial: None,
-            overlay: OverlayState::new(remembered.overlay, &mut config.policy),
             first_sweep: FirstSweep::new(!config.starts_inactive),
             told: Told::default(),
             unfinished: false,
@@ -318,7 +305,6 @@ impl Core {
             outbox: Outbox::default(),
             local_port: LocalPort::default(),
             pass: Pass::Full,
-            trial: None,
             mismatches: BTreeMap::new(),
             config,
         };
@@ -496,8 +482,11 @@ impl Core {
     /// Other ports are unhealthy, or it means something else that they are.
     fn health_changed(&mut self, now: Time) {
         if self.role == Role::Master {
-            let parts = self.links.to_isolate(&self.fabric, &self.avoid);
-            self.isolate(&parts);
+            let detours = &mut self.trials.detours;
+            let parts = self.links.to_isolate(&self.fabric, detours.planned());
+            if detours.isolate(&parts) {
+                self.work.plan_again("the set of unhealthy parts changed");
+            }
             self.remember();
         }
         self.publish(now);

@@ -5,20 +5,20 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_model::fabric::Delta;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_plan::{JobKind, Outcome, PlanJob};
+use rsm_plan::{JobKind, Outcome, PlanError, PlanJob};
 use rsm_state::Role;
 
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
 use super::stage::Stage;
+use super::trials::Desk;
 use super::{Core, Pass};
 
 impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
-        self.begin_overlay();
+        let next = self.plans.generation() + 1;
+        self.trials.begin(next, &mut self.config.policy);
         let job = self.job_on_hardware(now);
-        self.note_trial();
-        self.note_drain();
         if self.work.wants_plan() {
             self.work.planned();
             if !self.work.is_due() {
@@ -98,9 +98,9 @@ impl Core {
             positions: self.plans.assigned.positions.clone(),
             gpus: self.plans.gpus().clone(),
             damped: self.links.left_out().clone(),
-            avoid: self.avoid.clone(),
-            avoided_before: self.avoided_before(),
-            refuses_interruption: self.refuses_interruption(),
+            avoid: self.trials.detours.planned().clone(),
+            avoided_before: self.trials.detours.refusable(),
+            refuses_interruption: self.trials.engine.refuses_interruption(),
             groups,
             masks,
             ..PlanJob::first(self.fabric.clone(), self.config.policy.clone())
@@ -125,6 +125,20 @@ impl Core {
         }
     }
 
+    /// Goes back to the settings before those that the refused job had. Returns whether it had any.
+    fn fail_trials(&mut self, error: &PlanError) -> bool {
+        let generation = self.plans.generation();
+        let policy = &mut self.config.policy;
+        let trials = &mut self.trials;
+        trials.fail(
+            generation,
+            error,
+            policy,
+            &self.fabric,
+            &mut Desk::of(&mut self.work, &mut self.outbox),
+        )
+    }
+
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
         self.meter.mark(Part::Plan, now);
         match outcome {
@@ -134,9 +148,9 @@ impl Core {
                 self.tell_end_of_push();
             }
             Outcome::Plan(plan) => {
-                self.pass_trial();
-                self.pass_drain();
-                self.pass_overlay();
+                if self.trials.pass(self.plans.generation()) {
+                    self.remember();
+                }
                 self.meter.note(plan.whole.iter().cloned());
                 if self.pass == Pass::Full {
                     self.plans.keep_lids();
@@ -172,11 +186,7 @@ impl Core {
                 }
             }
             // The engine before is in force again, and the findings about its plan with it.
-            Outcome::Refused(refused)
-                if self.fail_drain(&refused.error)
-                    | self.fail_trial(&refused.error)
-                    | self.fail_overlay(&refused.error) =>
-            {
+            Outcome::Refused(refused) if self.fail_trials(&refused.error) => {
                 self.plan_for_changes();
                 self.conclude(Pushed::default(), &[], now);
             }

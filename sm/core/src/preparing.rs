@@ -71,8 +71,8 @@ impl Core {
             claims: claims.clone(),
             positions: positions.clone(),
             gpus: self.plans.gpus().clone(),
-            damped: Arc::new(self.links.to_leave_out(&self.inventory, &self.fabric)),
-            avoid: self.avoid.clone(),
+            damped: Arc::new(self.links.bad_for_routes(&self.inventory, &self.fabric)),
+            avoid: self.trials.detours.planned().clone(),
             previous: before.as_ref().map(|before| before.plan.clone()),
             hardware: self.plans.held_tables(&self.inventory),
             ..PlanJob::first(self.fabric.clone(), self.config.policy.clone())

@@ -16,7 +16,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
     let around = Surroundings {
         fabric: &core.fabric,
         inventory: &core.inventory,
-        avoid: core.avoid_in_force(),
+        avoid: core.trials.detours.in_force(),
         plan: core.plans.in_force().map(Arc::as_ref),
         is_master,
     };
@@ -28,7 +28,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
     findings.extend(core.reports.findings().cloned());
     if is_master {
         findings.extend(core.missing.findings().iter().cloned());
-        findings.extend(core.findings_of_overlay().iter().cloned());
+        findings.extend(core.trials.partitions.findings().iter().cloned());
         findings.extend(core.congestion.manager().findings(|node| core.name(node)));
     }
     findings.extend(core.traps.findings(
@@ -36,7 +36,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         |port| core.disables_babbling(port),
     ));
     findings.extend(core.links.findings(&around));
-    findings.extend(core.findings_of_drains());
+    findings.extend(core.trials.detours.findings(&core.fabric));
     findings.extend(core.findings_of_takeover());
     let place = core.own_place();
     findings.extend(core.first_sweep.finding(&core.client.stats(), &place));
@@ -85,8 +85,8 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         plan: core.plans.in_force().cloned(),
         refused_plan: core.plans.refused().cloned(),
         expected: core.missing.expected().clone(),
-        avoid: core.avoid_in_force().clone(),
-        overlay: core.overlay.in_force().clone(),
+        avoid: core.trials.detours.in_force().clone(),
+        overlay: core.trials.partitions.in_force().clone(),
         capabilities: core.inventory.capabilities.clone(),
         adaptive: Arc::new(core.inventory.adaptive().collect()),
         slow_links: core

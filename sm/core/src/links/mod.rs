@@ -214,7 +214,7 @@ impl Links {
 
     /// Decides which links routes leave out. Returns whether they are those of before.
     pub(super) fn leave_out(&mut self, inventory: &Inventory, fabric: &Fabric) -> bool {
-        let out = self.to_leave_out(inventory, fabric);
+        let out = self.bad_for_routes(inventory, fabric);
         let is_same = out == *self.left_out;
         self.left_out = Arc::new(out);
         is_same
@@ -231,7 +231,7 @@ impl Links {
         let known = self.unopened.len();
         self.unopened.extend(push.unopened());
         let before = self.unopened.len();
-        self.left_out = Arc::new(self.to_leave_out(inventory, fabric));
+        self.left_out = Arc::new(self.bad_for_routes(inventory, fabric));
         if self.unopened.len() < before {
             Some("links that routes were kept off became Active, or went")
         } else if before > known {
@@ -243,7 +243,7 @@ impl Links {
 
     /// The links that routes leave out by what is known now. Flapping ones that alone join switches
     /// with others are used all the same.
-    pub(super) fn to_leave_out(
+    pub(super) fn bad_for_routes(
         &mut self,
         inventory: &Inventory,
         fabric: &Fabric,

@@ -1,0 +1,184 @@
+//! Parts that routes go around: drained by an operator, or unhealthy. Drained parts are on trial, and
+//! taken back if ports would be cut off.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_plan::PlanError;
+use rsm_plan::avoid::{Avoid, Part, Reason};
+use rsm_state::Ticket;
+
+use super::{Desk, Trial};
+
+/// How many drained parts have findings of their own; the rest share one.
+const FINDINGS: usize = 64;
+
+/// The parts to go around, and those on trial among them.
+#[derive(Debug)]
+pub(in super::super) struct Detours {
+    avoid: Arc<Avoid>,
+    /// A drain that has not made a plan yet.
+    trial: Option<Trial<BeforeDrain>>,
+}
+
+/// The state before a drain.
+#[derive(Clone, Debug)]
+struct BeforeDrain {
+    /// The parts to go back to.
+    avoid: Arc<Avoid>,
+    /// Whether the new parts are drained whatever they cut off.
+    forced: bool,
+}
+
+impl Detours {
+    pub(in super::super) fn new(avoid: Arc<Avoid>) -> Detours {
+        Detours { avoid, trial: None }
+    }
+
+    /// The parts for the next job, with those of a drain under way.
+    pub(in super::super) fn planned(&self) -> &Arc<Avoid> {
+        &self.avoid
+    }
+
+    /// The parts without those of a drain under way.
+    pub(in super::super) fn in_force(&self) -> &Arc<Avoid> {
+        let trial = self.trial.as_ref();
+        trial.map_or(&self.avoid, |trial| &trial.before.avoid)
+    }
+
+    /// The parts that the next job is judged against, if it may be refused for cutting ports off.
+    pub(in super::super) fn refusable(&self) -> Option<Arc<Avoid>> {
+        let before = self.trial.as_ref().map(|trial| &trial.before);
+        let refusable = before.filter(|before| !before.forced);
+        refusable.map(|before| before.avoid.clone())
+    }
+
+    /// Goes around other parts from now on, those of another manager.
+    pub(in super::super) fn replace(&mut self, avoid: Arc<Avoid>) {
+        self.avoid = avoid;
+    }
+
+    /// Plans around `parts` as well, and keeps them if no port would be cut off without them, or
+    /// if the operator insists.
+    pub(in super::super) fn drain(
+        &mut self,
+        parts: &BTreeMap<Part, Reason>,
+        forced: bool,
+        ticket: Ticket,
+        desk: &mut Desk,
+    ) {
+        let mut next = Avoid::clone(&self.avoid);
+        let reason = match next.add(parts) {
+            Ok(()) if self.trial.is_none() => None,
+            Ok(()) => Some("another drain is under way: repeat this one after it".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(reason) = reason {
+            desk.outbox.decline(ticket, reason);
+            return;
+        }
+        let avoid = std::mem::replace(&mut self.avoid, Arc::new(next));
+        self.trial = Some(Trial::new(ticket, BeforeDrain { avoid, forced }));
+        desk.promise(ticket, "parts are drained".to_owned());
+    }
+
+    /// Plans with drained parts again.
+    pub(in super::super) fn undrain(
+        &mut self,
+        parts: &BTreeSet<Part>,
+        ticket: Ticket,
+        desk: &mut Desk,
+    ) {
+        if let Some(trial) = &mut self.trial {
+            Arc::make_mut(&mut trial.before.avoid).undrain(parts);
+        }
+        Arc::make_mut(&mut self.avoid).undrain(parts);
+        desk.promise(ticket, "drained parts are used again".to_owned());
+    }
+
+    /// Goes around these unhealthy parts, and no other ones. Returns whether that needs a plan.
+    pub(in super::super) fn isolate(&mut self, parts: &BTreeMap<Part, String>) -> bool {
+        let is_unhealthy = |(_, reason): (Part, &Reason)| matches!(reason, Reason::Unhealthy(_));
+        if parts.is_empty() && !self.avoid.parts().any(is_unhealthy) {
+            // Nothing is copied for it.
+            return false;
+        }
+        if let Some(trial) = &mut self.trial {
+            Arc::make_mut(&mut trial.before.avoid).replace_unhealthy(parts);
+        }
+        Arc::make_mut(&mut self.avoid).replace_unhealthy(parts)
+    }
+
+    pub(super) fn begin(&mut self, generation: u64) {
+        if let Some(trial) = &mut self.trial {
+            trial.note(generation);
+        }
+    }
+
+    pub(super) fn pass(&mut self, generation: u64) -> bool {
+        Trial::end(&mut self.trial, generation).is_some()
+    }
+
+    pub(super) fn fail(&mut self, generation: u64, error: &PlanError, desk: &mut Desk) -> bool {
+        let Some(trial) = Trial::end(&mut self.trial, generation) else {
+            return false;
+        };
+        self.avoid = trial.before.avoid;
+        desk.refuse(trial.ticket, error);
+        true
+    }
+
+    pub(super) fn withdraw(&mut self, ticket: Ticket) {
+        if let Some(trial) = Trial::withdraw(&mut self.trial, ticket) {
+            self.avoid = trial.before.avoid;
+        }
+    }
+
+    pub(super) fn abandon(&mut self, reason: &str, desk: &mut Desk) {
+        if let Some(trial) = self.trial.take() {
+            self.avoid = trial.before.avoid;
+            desk.decline(trial.ticket, reason.to_owned());
+        }
+    }
+
+    /// The findings about drained parts, so that none is forgotten.
+    pub(in super::super) fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
+        let drained = self.in_force().drained();
+        let mut findings: Vec<Finding> = drained
+            .take(FINDINGS)
+            .map(|(part, drained)| {
+                let note = match drained.note.as_str() {
+                    "" => String::new(),
+                    note => format!(" ({note})"),
+                };
+                let away = match part.is_there(fabric) {
+                    true => "",
+                    false => ", which is not there now",
+                };
+                let text = format!(
+                    "{} drained {}{away}{note}: routes go around it until `rsmctl undrain`",
+                    drained.by, drained.name
+                );
+                let subject = match part {
+                    Part::Node(guid) => Subject::Node(guid),
+                    Part::Port(key) => Subject::Port(key),
+                };
+                Finding::new(FindingKind::Drained, subject, Severity::Info, text)
+            })
+            .collect();
+        let more = self.in_force().drained().skip(FINDINGS).count();
+        if more > 0 {
+            let text = format!("{more} more parts are drained: `rsmctl drained` lists all");
+            let subject = Subject::Subnet;
+            findings.push(Finding::new(
+                FindingKind::Drained,
+                subject,
+                Severity::Info,
+                text,
+            ));
+        }
+        findings
+    }
+}

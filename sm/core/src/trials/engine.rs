@@ -1,0 +1,95 @@
+//! Another engine: tried, and taken back if the proof refutes its routes. An engine on trial has no
+//! other engines after it.
+
+use std::sync::Arc;
+
+use rsm_config::overlay::WhenCutOff;
+use rsm_plan::PlanError;
+use rsm_plan::policy::Policy;
+use rsm_routing::engine::EngineKind;
+use rsm_state::Ticket;
+
+use super::{Desk, Trial};
+
+/// The engine on trial, if there is one.
+#[derive(Default, Debug)]
+pub(in super::super) struct EngineTrial(Option<Trial<BeforeEngine>>);
+
+/// The state before another engine.
+#[derive(Clone, Copy, Debug)]
+struct BeforeEngine {
+    /// The engine to go back to.
+    engine: EngineKind,
+    /// Whether the new engine's tables may drop packets while they are written.
+    when_cut_off: WhenCutOff,
+}
+
+impl EngineTrial {
+    /// Plans with `engine`, and keeps it if its plan is proved, and interrupts no port that the
+    /// operator has not accepted to be.
+    pub(in super::super) fn request(
+        &mut self,
+        engine: EngineKind,
+        when_cut_off: WhenCutOff,
+        ticket: Ticket,
+        policy: &mut Arc<Policy>,
+        desk: &mut Desk,
+    ) {
+        if self.0.is_some() {
+            let reason = "another engine is being tried".to_owned();
+            desk.outbox.decline(ticket, reason);
+            return;
+        }
+        let policy = Arc::make_mut(policy);
+        let before = BeforeEngine {
+            engine: std::mem::replace(&mut policy.engine, engine),
+            when_cut_off,
+        };
+        self.0 = Some(Trial::new(ticket, before));
+        desk.promise(ticket, format!("engine {engine} requested"));
+    }
+
+    /// Whether the next job is refused if its tables drop packets while they are written.
+    pub(in super::super) fn refuses_interruption(&self) -> bool {
+        let before = self.0.as_ref().map(|trial| trial.before);
+        before.is_some_and(|before| before.when_cut_off == WhenCutOff::Refuse)
+    }
+
+    pub(super) fn begin(&mut self, generation: u64) {
+        if let Some(trial) = &mut self.0 {
+            trial.note(generation);
+        }
+    }
+
+    pub(super) fn pass(&mut self, generation: u64) {
+        Trial::end(&mut self.0, generation);
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        generation: u64,
+        error: &PlanError,
+        policy: &mut Arc<Policy>,
+        desk: &mut Desk,
+    ) -> bool {
+        let Some(trial) = Trial::end(&mut self.0, generation) else {
+            return false;
+        };
+        Arc::make_mut(policy).engine = trial.before.engine;
+        desk.refuse(trial.ticket, error);
+        true
+    }
+
+    pub(super) fn withdraw(&mut self, ticket: Ticket, policy: &mut Arc<Policy>) {
+        if let Some(trial) = Trial::withdraw(&mut self.0, ticket) {
+            Arc::make_mut(policy).engine = trial.before.engine;
+        }
+    }
+
+    /// Ends the trial without a verdict, for `reason`. The engine in the configuration stays.
+    pub(in super::super) fn abandon(&mut self, reason: &str, desk: &mut Desk) {
+        if let Some(trial) = self.0.take() {
+            desk.decline(trial.ticket, reason.to_owned());
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Settings that operators ask for while rsm runs: on trial until the first plan with them.
+//!
+//! Another engine, drained parts and changes of partitions wait for a job. Its plan keeps them; if it
+//! is refused, the setting before is in force again, and the issuer hears why.
+
+mod detours;
+mod engine;
+mod partitions;
+
+use std::sync::Arc;
+
+use rsm_config::overlay::{ChangeError, Overlay};
+use rsm_model::fabric::Fabric;
+use rsm_plan::PlanError;
+use rsm_plan::avoid::Avoid;
+use rsm_plan::policy::Policy;
+use rsm_state::Ticket;
+
+use super::event::Effect;
+use super::outbox::Outbox;
+use super::work::Work;
+pub(super) use detours::Detours;
+use engine::EngineTrial;
+pub(super) use partitions::PartitionChanges;
+
+/// The settings on trial, and those in force that they change.
+pub(super) struct Trials {
+    pub(super) engine: EngineTrial,
+    pub(super) detours: Detours,
+    pub(super) partitions: PartitionChanges,
+}
+
+/// Where requests are answered: the waiting work, and the way to their issuers.
+pub(super) struct Desk<'a> {
+    work: &'a mut Work,
+    outbox: &'a mut Outbox,
+}
+
+/// A requested setting, until its first plan.
+#[derive(Clone, Copy, Debug)]
+struct Trial<T> {
+    ticket: Ticket,
+    /// The setting to go back to.
+    before: T,
+    /// The first job with the requested setting; plans of earlier jobs do not concern it.
+    generation: Option<u64>,
+}
+
+impl<T> Trial<T> {
+    /// A trial that no job has yet.
+    fn new(ticket: Ticket, before: T) -> Trial<T> {
+        Trial {
+            ticket,
+            before,
+            generation: None,
+        }
+    }
+
+    /// Notes the generation of the first job with the requested setting.
+    fn note(&mut self, generation: u64) {
+        self.generation.get_or_insert(generation);
+    }
+
+    /// Ends the trial if the job of this generation is its own.
+    fn end(trial: &mut Option<Trial<T>>, generation: u64) -> Option<Trial<T>> {
+        trial.take_if(|trial| trial.generation == Some(generation))
+    }
+
+    /// Ends the trial of `ticket` if no job has its setting yet.
+    fn withdraw(trial: &mut Option<Trial<T>>, ticket: Ticket) -> Option<Trial<T>> {
+        trial.take_if(|trial| trial.ticket == ticket && trial.generation.is_none())
+    }
+}
+
+impl Trials {
+    /// Nothing is on trial; these settings are in force.
+    pub(super) fn new(
+        avoid: Arc<Avoid>,
+        overlay: Arc<Overlay>,
+        policy: &mut Arc<Policy>,
+    ) -> Trials {
+        Trials {
+            engine: EngineTrial::default(),
+            detours: Detours::new(avoid),
+            partitions: PartitionChanges::new(overlay, policy),
+        }
+    }
+
+    /// Puts what waits into the policy of the job of `generation`, which begins.
+    pub(super) fn begin(&mut self, generation: u64, policy: &mut Arc<Policy>) {
+        self.partitions.begin(generation, policy);
+        self.engine.begin(generation);
+        self.detours.begin(generation);
+    }
+
+    /// Keeps what the plan of the job of `generation` has. Returns whether the store should know.
+    pub(super) fn pass(&mut self, generation: u64) -> bool {
+        self.engine.pass(generation);
+        self.detours.pass(generation) | self.partitions.pass(generation)
+    }
+
+    /// The job of `generation` was refused: goes back to the settings before those that it had.
+    /// Returns whether it had any.
+    pub(super) fn fail(
+        &mut self,
+        generation: u64,
+        error: &PlanError,
+        policy: &mut Arc<Policy>,
+        fabric: &Fabric,
+        desk: &mut Desk,
+    ) -> bool {
+        let reason = error.with_causes();
+        self.detours.fail(generation, error, desk)
+            | self.engine.fail(generation, error, policy, desk)
+            | self
+                .partitions
+                .end(&ChangeError::Plan { reason }, policy, fabric, desk)
+    }
+
+    /// The issuer of `ticket` no longer waits. A setting that no job has yet is not tried; one that a
+    /// job has already is kept or taken back by its plan.
+    pub(super) fn withdraw(
+        &mut self,
+        ticket: Ticket,
+        policy: &mut Arc<Policy>,
+        fabric: &Fabric,
+        desk: &mut Desk,
+    ) {
+        self.detours.withdraw(ticket);
+        self.partitions.withdraw(ticket, fabric, desk);
+        self.engine.withdraw(ticket, policy);
+    }
+
+    /// Ends all trials without a verdict, for `reason`.
+    pub(super) fn abandon(
+        &mut self,
+        reason: &str,
+        policy: &mut Arc<Policy>,
+        fabric: &Fabric,
+        desk: &mut Desk,
+    ) {
+        self.engine.abandon(reason, desk);
+        self.detours.abandon(reason, desk);
+        self.partitions.abandon(reason, policy, fabric, desk);
+    }
+}
+
+impl<'a> Desk<'a> {
+    pub(super) fn of(work: &'a mut Work, outbox: &'a mut Outbox) -> Desk<'a> {
+        Desk { work, outbox }
+    }
+
+    /// The request of `ticket` is planned for.
+    fn promise(&mut self, ticket: Ticket, cause: String) {
+        self.work.plan_again(cause);
+        self.work.promise(ticket);
+    }
+
+    /// The plan with the request of `ticket` was refused.
+    fn refuse(&mut self, ticket: Ticket, error: &PlanError) {
+        let ports = match error {
+            PlanError::CutOff(cut_off) => cut_off.ports.len(),
+            PlanError::Interrupted(interrupted) => interrupted.ports.len(),
+            _ => return self.decline(ticket, error.with_causes()),
+        };
+        self.work.withdraw(ticket);
+        let reason = error.to_string();
+        self.outbox.push(Effect::CutOff {
+            ticket,
+            ports,
+            reason,
+        });
+    }
+
+    /// The request of `ticket` will not be done, for `reason`.
+    fn decline(&mut self, ticket: Ticket, reason: String) {
+        self.work.withdraw(ticket);
+        self.outbox.decline(ticket, reason);
+    }
+
+    /// The partition of `ticket` is not changed.
+    fn refuse_change(&mut self, ticket: Ticket, error: ChangeError) {
+        self.work.withdraw(ticket);
+        self.outbox.push(Effect::PartitionRefused { ticket, error });
+    }
+}

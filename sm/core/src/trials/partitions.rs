@@ -1,0 +1,275 @@
+//! Changes of the partition overlay: waiting, on trial, in force.
+//!
+//! A change is checked when it comes, and waits for the next plan. All that wait go into one plan:
+//! if the core refuses it, none of them is in force. Those whose plan is accepted go to the store,
+//! and their callers hear of it when the hardware holds the plan.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_config::Partitions;
+use rsm_config::overlay::{Action, Change, ChangeError, Overlay, WhenCutOff};
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::PKey;
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::Finding;
+use rsm_plan::partitions::{loss_between, overfull};
+use rsm_plan::policy::Policy;
+use rsm_state::{ChangeEffect, Ticket};
+
+use super::Desk;
+use crate::event::Effect;
+
+/// The partitions of file and overlay.
+#[derive(Debug)]
+pub(in super::super) struct PartitionChanges {
+    /// The partitions of the file.
+    file: Arc<Partitions>,
+    /// The overlay in the policy: that in force, or that on trial.
+    current: Arc<Overlay>,
+    /// Conflicts of the two.
+    conflicts: Vec<Finding>,
+    trial: Option<ChangesOnTrial>,
+    /// Changes that no job has yet. There are no more of them than callers that wait.
+    waiting: Vec<(Ticket, Change)>,
+    /// `current` with the waiting changes.
+    next: Arc<Overlay>,
+}
+
+/// Changes whose job is under way.
+#[derive(Debug)]
+struct ChangesOnTrial {
+    tickets: Vec<Ticket>,
+    /// The overlay to go back to.
+    before: Arc<Overlay>,
+    /// The job.
+    generation: u64,
+}
+
+impl PartitionChanges {
+    /// The overlay beside the partitions of `policy`, which gets both.
+    pub(in super::super) fn new(
+        overlay: Arc<Overlay>,
+        policy: &mut Arc<Policy>,
+    ) -> PartitionChanges {
+        let mut state = PartitionChanges {
+            file: policy.partitions.clone(),
+            current: overlay.clone(),
+            conflicts: Vec::new(),
+            trial: None,
+            waiting: Vec::new(),
+            next: overlay,
+        };
+        state.lay(policy);
+        state
+    }
+
+    /// Lays the current overlay over the file, for the next jobs.
+    fn lay(&mut self, policy: &mut Arc<Policy>) {
+        let laid = self.current.over(&self.file);
+        self.conflicts = laid.findings;
+        if policy.partitions != laid.partitions {
+            Arc::make_mut(policy).partitions = laid.partitions;
+        }
+    }
+
+    /// The overlay without changes on trial.
+    pub(in super::super) fn in_force(&self) -> &Arc<Overlay> {
+        let trial = self.trial.as_ref();
+        trial.map_or(&self.current, |trial| &trial.before)
+    }
+
+    /// Takes a change if it can be made on top of those that wait.
+    pub(in super::super) fn change(
+        &mut self,
+        change: Change,
+        ticket: Ticket,
+        fabric: &Fabric,
+        desk: &mut Desk,
+    ) {
+        match self.changed(&change, fabric) {
+            Ok((next, effect)) => {
+                self.take(next, effect, change, ticket, desk);
+                desk.promise(ticket, "partitions were changed through the API".to_owned());
+            }
+            Err(error) => desk.outbox.push(Effect::PartitionRefused { ticket, error }),
+        }
+    }
+
+    fn take(
+        &mut self,
+        next: Overlay,
+        effect: ChangeEffect,
+        change: Change,
+        ticket: Ticket,
+        desk: &mut Desk,
+    ) {
+        self.next = Arc::new(next);
+        self.waiting.push((ticket, change));
+        let effect = Box::new(effect);
+        desk.outbox.push(Effect::PartitionTaken { ticket, effect });
+    }
+
+    /// The overlay with those changes that wait, and this one.
+    fn changed(
+        &self,
+        change: &Change,
+        fabric: &Fabric,
+    ) -> Result<(Overlay, ChangeEffect), ChangeError> {
+        let next = self.next.apply(change, &self.file)?;
+        let before = self.next.over(&self.file).partitions;
+        let after = next.over(&self.file).partitions;
+        check_room(change, &before, &after, fabric)?;
+        let p_key = change.p_key;
+        let loss = loss_between(fabric, PKey(p_key), &before, &after);
+        if !loss.is_none() && change.when_cut_off == WhenCutOff::Refuse {
+            return Err(ChangeError::CutOff { p_key, loss });
+        }
+        let memberships = match change.action {
+            Action::LimitDefault(_) => loss.changed,
+            _ => next.differing(&self.next, p_key),
+        };
+        Ok((next, ChangeEffect { memberships, loss }))
+    }
+
+    /// Puts the waiting changes into the policy of the job of `generation`.
+    pub(super) fn begin(&mut self, generation: u64, policy: &mut Arc<Policy>) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let before = self.in_force().clone();
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut tickets: Vec<Ticket> = waiting.into_iter().map(|(ticket, _)| ticket).collect();
+        if let Some(trial) = self.trial.take() {
+            // Its job was discarded.
+            tickets.extend(trial.tickets);
+        }
+        self.current = self.next.clone();
+        self.lay(policy);
+        self.trial = Some(ChangesOnTrial {
+            tickets,
+            before,
+            generation,
+        });
+    }
+
+    /// Keeps the changes on trial if the accepted plan has them. Returns whether it has any.
+    pub(super) fn pass(&mut self, generation: u64) -> bool {
+        let ended = self.trial.take_if(|trial| trial.generation <= generation);
+        ended.is_some()
+    }
+
+    /// Goes back to the overlay before, for `error`. Returns whether changes were on trial.
+    pub(super) fn end(
+        &mut self,
+        error: &ChangeError,
+        policy: &mut Arc<Policy>,
+        fabric: &Fabric,
+        desk: &mut Desk,
+    ) -> bool {
+        let Some(trial) = self.trial.take() else {
+            return false;
+        };
+        self.current = trial.before;
+        self.lay(policy);
+        for ticket in trial.tickets {
+            desk.refuse_change(ticket, error.clone());
+        }
+        self.recheck(fabric, desk);
+        true
+    }
+
+    /// Makes the waiting changes anew on the overlay as it is, and refuses those that no longer fit.
+    fn recheck(&mut self, fabric: &Fabric, desk: &mut Desk) {
+        self.next = self.current.clone();
+        for (ticket, change) in std::mem::take(&mut self.waiting) {
+            match self.changed(&change, fabric) {
+                Ok((next, effect)) => self.take(next, effect, change, ticket, desk),
+                Err(error) => desk.refuse_change(ticket, error),
+            }
+        }
+    }
+
+    /// Leaves out the change of `ticket` if no job has it yet: its issuer no longer waits.
+    pub(super) fn withdraw(&mut self, ticket: Ticket, fabric: &Fabric, desk: &mut Desk) {
+        let before = self.waiting.len();
+        self.waiting.retain(|&(waiting, _)| waiting != ticket);
+        if self.waiting.len() < before {
+            self.recheck(fabric, desk);
+        }
+    }
+
+    /// Ends changes on trial and waiting ones without a verdict, for `reason`.
+    pub(super) fn abandon(
+        &mut self,
+        reason: &str,
+        policy: &mut Arc<Policy>,
+        fabric: &Fabric,
+        desk: &mut Desk,
+    ) {
+        let error = ChangeError::Dropped {
+            reason: reason.to_owned(),
+        };
+        for (ticket, _) in std::mem::take(&mut self.waiting) {
+            desk.refuse_change(ticket, error.clone());
+        }
+        self.end(&error, policy, fabric, desk);
+        self.next = self.current.clone();
+    }
+
+    /// Takes the partitions of a configuration that was read again, with its `policy`.
+    pub(in super::super) fn reload(
+        &mut self,
+        policy: &mut Arc<Policy>,
+        fabric: &Fabric,
+        desk: &mut Desk,
+    ) {
+        self.file = policy.partitions.clone();
+        self.lay(policy);
+        self.recheck(fabric, desk);
+    }
+
+    /// Continues with the overlay of the master before.
+    pub(in super::super) fn adopt(
+        &mut self,
+        overlay: Arc<Overlay>,
+        policy: &mut Arc<Policy>,
+        fabric: &Fabric,
+        desk: &mut Desk,
+    ) {
+        let reason = "another subnet manager was master meanwhile";
+        self.abandon(reason, policy, fabric, desk);
+        (self.current, self.next) = (overlay.clone(), overlay);
+        self.lay(policy);
+    }
+
+    /// Conflicts of overlay and file.
+    pub(in super::super) fn findings(&self) -> &[Finding] {
+        &self.conflicts
+    }
+}
+
+/// Checks that the tables of present members hold their keys by the partitions `after`.
+fn check_room(
+    change: &Change,
+    before: &Partitions,
+    after: &Partitions,
+    fabric: &Fabric,
+) -> Result<(), ChangeError> {
+    let (Action::Create { members, .. } | Action::Add(members) | Action::Replace(members, _)) =
+        &change.action
+    else {
+        return Ok(());
+    };
+    let guids: BTreeSet<Guid> = members.keys().copied().collect();
+    let Some(found) = overfull(fabric, before, after, &guids) else {
+        return Ok(());
+    };
+    let node = fabric.node(found.at.node).name();
+    Err(ChangeError::TableFull {
+        guid: fabric.port(found.at).guid,
+        place: format!("{node} port {}", found.at.port),
+        wanted: found.wanted,
+        capacity: found.capacity,
+    })
+}
