@@ -11,6 +11,7 @@ use rsm_state::{Convergence, Role};
 
 use super::convergence::Pushed;
 use super::event::Effect;
+use super::mastership::news::PushEnd;
 use super::stage::Stage;
 use super::{Core, Pass, SavedCoreState};
 
@@ -27,8 +28,11 @@ impl Core {
                 self.missing.meet(&self.fabric, &fabric, now);
             }
             self.fabric = fabric;
-            if pushed.complete {
-                self.compare_what_was_written();
+            if pushed.complete
+                && let Some(plan) = self.plans.in_force()
+            {
+                self.writing
+                    .compare_written(&self.inventory, &self.fabric, plan);
             }
         }
         // The difference at the end of the first sweep includes failures from before that end.
@@ -40,7 +44,7 @@ impl Core {
             self.schedule_rebalancing(now);
             let came_up = pushed.ports_activated > 0;
             if (self.missing.has_news() || came_up)
-                && self.role == Role::Master
+                && self.election.role == Role::Master
                 && !self.first_sweep.goes_on()
             {
                 self.missing.keep(&self.fabric);
@@ -89,7 +93,7 @@ impl Core {
     }
 
     pub(super) fn schedule_light(&mut self, now: Time) {
-        let pause = match self.role {
+        let pause = match self.election.role {
             Role::NotActive => Duration::ZERO,
             Role::Standby { .. } => self.config.standby_poll,
             Role::Discovering | Role::Master => self.config.light_sweep,
@@ -101,8 +105,8 @@ impl Core {
 
     /// Tells managers that share the store that hardware is being written, before the first Set.
     pub(super) fn tell_push(&mut self) {
-        if self.config.shares_store && self.pass != Pass::Multicast && !self.tells_push {
-            self.tells_push = true;
+        if self.config.shares_store && self.pass != Pass::Multicast && self.epoch.news.begin_push()
+        {
             self.remember();
         }
     }
@@ -110,7 +114,6 @@ impl Core {
     /// Tells managers that share the store that ports get other M_Keys soon. The number of the plan
     /// grows, so that they follow the store at once.
     pub(super) fn tell_rotation(&mut self) {
-        self.tells_push = true;
         // The number of the job under way is news already, and its plan must fit it.
         if !matches!(self.stage, Stage::Planning { .. }) {
             self.plans.advance();
@@ -122,19 +125,21 @@ impl Core {
     /// the one before. The number of the plan grows at the end of a push, so that a reading from
     /// within the push does not count as one of its result.
     pub(super) fn tell_end_of_push(&mut self) {
-        if !self.config.shares_store || self.unfinished || self.rotation.is_some() {
+        if !self.config.shares_store
+            || self.writing.is_open()
+            || self.epoch.news.rotation().is_some()
+        {
             return;
         }
-        match (self.tells_push, self.pass) {
-            (true, Pass::Multicast) => return,
-            (true, _) => {
-                self.tells_push = false;
+        match self.epoch.news.end_push(self.pass == Pass::Multicast) {
+            PushEnd::NoNews => return,
+            PushEnd::Pushed => {
                 self.plans.advance();
             }
-            (false, _) if self.surveyor.is_behind() => {}
-            (false, _) => return,
+            PushEnd::Changed => {}
         }
-        self.surveyor
+        self.epoch
+            .news
             .conclude(self.plans.generation(), &self.fabric);
         self.remember();
     }
@@ -145,7 +150,7 @@ impl Core {
             return;
         }
         self.links.note_stored();
-        self.surveyor.tell(self.plans.generation());
+        self.epoch.news.tell(self.plans.generation());
         self.outbox.push(Effect::Remember(Box::new(SavedCoreState {
             claims: self.plans.assigned.claims.clone(),
             positions: self.plans.assigned.positions.clone(),
@@ -158,12 +163,12 @@ impl Core {
             avoid: self.trials.detours.in_force().clone(),
             health: Arc::new(self.links.saved_health(self.trials.detours.in_force())),
             overlay: self.trials.partitions.in_force().clone(),
-            not_kept: self.not_kept.clone(),
+            not_kept: self.writing.not_kept().clone(),
             habits: self.inventory.habits.clone(),
             capabilities: self.inventory.capabilities.clone(),
             generation: self.plans.generation(),
-            footprints: self.surveyor.footprints().clone(),
-            is_pushing: self.tells_push,
+            footprints: self.epoch.news.footprints().clone(),
+            is_pushing: self.epoch.news.is_pushing(),
             reregister: false,
         })));
     }

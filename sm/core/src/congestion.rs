@@ -84,7 +84,7 @@ impl Core {
         if !self.congestion.manager.is_on() {
             return;
         }
-        if self.role != Role::Master {
+        if self.election.role != Role::Master {
             self.congestion.manager.forget_all();
         } else if self.plans.in_force().is_some() {
             // Also while other work is under way: a device that was reset shows it in between alone.

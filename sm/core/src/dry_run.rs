@@ -3,17 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_hardware::diff::{Changes, Comparison, Reregister};
-use rsm_hardware::push::rehearse;
+use rsm_hardware::diff::{Comparison, Reregister};
 use rsm_ids::PortKey;
-use rsm_mad::Time;
 use rsm_mad::wire::attr::PortInfo;
 use rsm_model::fabric::{Fabric, PortRef};
 use rsm_plan::Plan;
 use rsm_state::Handover;
 
-use super::convergence::Pushed;
-use super::event::Effect;
 use super::{Core, Mode};
 
 impl Core {
@@ -34,14 +30,6 @@ impl Core {
         let lid = self.local_port().as_ref().map(PortInfo::master_sm_lid)?;
         let holder = self.inventory.by_lid(lid).filter(|_| lid.is_unicast())?;
         fabric.find_port(holder)
-    }
-
-    /// Lists the Sets of a push, and ends the pass.
-    pub(super) fn foresee(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
-        self.mismatches.clone_from(&changes.mismatches);
-        let sets = rehearse(plan, changes, &self.inventory);
-        self.outbox.push(Effect::Foreseen(sets));
-        self.conclude(Pushed::default(), &[], now);
     }
 
     /// What a takeover tells ports beside the difference to the plan in force; `None` without one.

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_hardware::diff::{NotKept, differing_blocks};
+use rsm_hardware::diff::differing_blocks;
 use rsm_hardware::sweep::port_states::PortStateProofs;
 use rsm_hardware::sweep::{AgentAnswer, Query};
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::{Completion, Handled, RequestFailure};
 use rsm_mad::transport::{Datagram, PortEvent};
-use rsm_model::Mark;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::habits::DeviceHabits;
 use rsm_model::managed::Origin;
@@ -108,7 +107,7 @@ impl Core {
     pub(super) fn on_reregister(&mut self, ports: &BTreeSet<Guid>) {
         for (at, port) in self.fabric.end_ports() {
             if ports.contains(&port.guid) {
-                self.reregister.add(port.guid);
+                self.writing.reregister(port.guid);
                 self.work.look_at_port(self.fabric.key(at));
             }
         }
@@ -217,13 +216,10 @@ impl Core {
         self.links.configure(&self.config);
         self.health_changed(now);
         self.configure_congestion();
-        // Fields that a device did not keep under the old settings, or refused with its old
-        // firmware, are tried once more.
-        self.not_kept = NotKept::default();
+        self.writing.forget_learnt();
         self.inventory.habits = DeviceHabits::default();
         self.inventory.capabilities = Arc::default();
         self.inventory.port_state_proofs = PortStateProofs::default();
-        self.tables_decided = Mark::default();
         self.work.sweep_everything(false, "configuration reloaded");
     }
 
@@ -277,7 +273,12 @@ impl Core {
                 }
             }
             (Context::Push(task), Stage::Pushing(push)) => {
-                push.handle(&mut self.inventory, &mut self.not_kept, task, answer);
+                push.handle(
+                    &mut self.inventory,
+                    self.writing.not_kept_mut(),
+                    task,
+                    answer,
+                );
             }
             // A stage ends only after all of its requests have completed.
             (context, _) => debug_assert!(false, "{context:?} completed in another stage"),

@@ -16,8 +16,8 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::Role;
 
 use super::convergence::Part;
-use super::epoch::Holding;
-use super::role::{self, ElectionOutcome};
+use super::mastership::epoch::Holding;
+use super::mastership::role::{self, ElectionOutcome};
 use super::stage::Stage;
 use super::{Core, Mode};
 
@@ -45,7 +45,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// The state published last in the middle of a pass.
 #[derive(Debug)]
-pub(super) struct Told {
+struct Told {
     /// Losses, in steps of [`LOSS_TOLD`].
     losses: u32,
     /// Ports that hold another M_Key.
@@ -85,6 +85,7 @@ pub(super) struct FirstSweep {
     seen: usize,
     /// The plan in force was made before the end of the sweep.
     is_provisional: bool,
+    told: Told,
 }
 
 impl Default for FirstSweep {
@@ -99,6 +100,7 @@ impl Default for FirstSweep {
             brought_up: 0,
             seen: 0,
             is_provisional: false,
+            told: Told::default(),
         }
     }
 }
@@ -275,7 +277,7 @@ impl Core {
         self.first_sweep.brought_up = sweep.settled();
         self.first_sweep.aside = Some(sweep);
         self.first_sweep.is_provisional = true;
-        self.role = Role::Master;
+        self.election.role = Role::Master;
         self.meter.mark(Part::Discover, now);
         let fabric = self.model();
         self.missing.meet(&self.fabric, &fabric, now);
@@ -303,7 +305,7 @@ impl Core {
             switches.any(|(guid, _, switch)| switch.info.linear_fdb_top().0 != 0 && !is_ours(guid));
         let others = self.other_managers();
         let verdict = role::decide(
-            &self.role,
+            &self.election.role,
             &others,
             self.identity(),
             self.own_guid(),
@@ -332,18 +334,18 @@ impl Core {
         let losses = if self.first_sweep.is_under_way() {
             self.client.stats().loss_permille / LOSS_TOLD
         } else {
-            self.told.losses
+            self.first_sweep.told.losses
         };
-        let news = losses != self.told.losses || locked > self.told.locked;
-        if news && now >= self.told.next {
-            self.told = Told {
+        let news = losses != self.first_sweep.told.losses || locked > self.first_sweep.told.locked;
+        if news && now >= self.first_sweep.told.next {
+            self.first_sweep.told = Told {
                 losses,
                 locked,
                 next: now + TOLD_EVERY,
             };
             self.publish(now);
-        } else if locked < self.told.locked {
-            self.told.locked = locked;
+        } else if locked < self.first_sweep.told.locked {
+            self.first_sweep.told.locked = locked;
         }
     }
 }

@@ -186,7 +186,7 @@ impl Core {
         if is_less {
             self.publish(now);
         }
-        if self.role != Role::Master || self.config.mode != Mode::Manage {
+        if self.election.role != Role::Master || self.config.mode != Mode::Manage {
             return Samples::default();
         }
         let turn = self.foreign_writes.turn.wrapping_add(1);

@@ -19,49 +19,37 @@
 
 mod activity;
 mod adaptive;
-mod apart;
 mod conclusion;
 mod congestion;
 mod convergence;
-mod doubts;
 mod dry_run;
-mod election;
-mod epoch;
 pub mod event;
 mod events;
 mod first_sweep;
-mod following;
 mod foreign_writes;
-mod inquiry;
 mod links;
 mod local_port;
-mod lost_registrations;
 mod m_keys;
+mod mastership;
 pub mod members;
 mod missing_parts;
 mod outbox;
 mod patience;
-mod peer_polls;
 mod planning;
 mod plans;
-mod preparing;
 mod pushing;
 mod rebalancing;
 mod reports;
 mod requests;
-mod role;
-mod scouting;
 mod settings;
 mod silences;
-mod silent_managers;
 mod snapshot;
 mod stage;
-mod successor;
-mod takeover;
 mod trap_pauses;
 mod traps;
 mod trials;
 pub mod work;
+mod writing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,21 +58,19 @@ use rsm_config::m_keys::{Generations, KeyHolder};
 use rsm_config::overlay::Overlay;
 use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::GpuInventory;
-use rsm_hardware::diff::{Looked, LookedMulticast, NotKept, Reregister};
+use rsm_hardware::diff::NotKept;
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::client::Client;
 use rsm_mad::transport::{Datagram, Inbound};
-use rsm_model::Mark;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::capabilities::DeviceCapabilities;
 use rsm_model::expected::Cabling;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::Finding;
-use rsm_model::footprint::{Footprints, Surveyor};
+use rsm_model::footprint::Footprints;
 use rsm_model::habits::DeviceHabits;
-use rsm_model::port_info::LinkMismatch;
 use rsm_monitor::health::{PortErrors, SavedHealth};
 use rsm_plan::Plan;
 use rsm_plan::avoid::Avoid;
@@ -94,32 +80,29 @@ use rsm_state::{Convergence, Role, Snapshot};
 
 use self::congestion::CongestionState;
 use self::convergence::Meter;
-use self::election::Election;
-use self::epoch::EpochState;
 pub use self::event::{Effect, EpochEvent, EpochRequest, Event};
-use self::first_sweep::{FirstSweep, Told};
-use self::following::Follower;
+use self::first_sweep::FirstSweep;
 use self::foreign_writes::ForeignWrites;
 use self::links::damping::Released;
 use self::links::{HealthNews, Links};
 use self::local_port::LocalPort;
-use self::m_keys::AnnouncedRotation;
+use self::mastership::Standby;
+use self::mastership::election::Election;
+use self::mastership::epoch::EpochState;
 use self::members::Members;
 use self::missing_parts::MissingParts;
 use self::outbox::Outbox;
-use self::patience::Losses;
+use self::patience::Silence;
 use self::plans::Plans;
 use self::plans::assigned::Assigned;
-use self::preparing::Preparation;
 use self::reports::Reports;
 use self::requests::Context;
 pub use self::settings::{CoreConfig, Mode};
-use self::silences::Silences;
 use self::stage::Stage;
-use self::successor::Succession;
 use self::traps::TrapHandler;
 use self::trials::Trials;
 use self::work::Work;
+use self::writing::Writing;
 
 /// What a pass through the stages may change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -189,27 +172,11 @@ pub struct Core {
     members: Members,
     plans: Plans,
     trials: Trials,
-    /// Sets of adaptive routing wait until those of the push are made.
-    adaptive_put_off: bool,
-    not_kept: NotKept,
+    writing: Writing,
     congestion: CongestionState,
-    /// Ports whose hosts must register anew.
-    reregister: Reregister,
-    role: Role,
     election: Election,
     epoch: EpochState,
-    /// How a standby keeps up with the master.
-    follower: Follower,
-    /// The plan of a standby, made ahead.
-    preparation: Preparation,
-    /// The first pass after a master whose subnet this standby had read.
-    succession: Succession,
-    /// The store has been told that hardware is being written.
-    tells_push: bool,
-    /// Notes what changes in the hardware, for managers that share the store.
-    surveyor: Surveyor,
-    /// A rotation of M_Keys that the store has been told of.
-    rotation: Option<AnnouncedRotation>,
+    standby: Standby,
     stage: Stage,
     work: Work,
     meter: Meter,
@@ -217,27 +184,11 @@ pub struct Core {
     links: Links,
     foreign_writes: ForeignWrites,
     first_sweep: FirstSweep,
-    told: Told,
-    /// The last push was cut short: the hardware differs from the plan, although no answer shows
-    /// it.
-    unfinished: bool,
-    /// Urgent work cut the last push short. The next push runs to its end, so that tables get
-    /// written however fast links come and go.
-    last_push_interrupted: bool,
-    losses: Losses,
-    silences: Silences,
-    /// The state of the last comparison of all ports with the plan.
-    looked: Option<Looked>,
-    /// Up to which write [`Core::decide_tables`] has decided which tables count.
-    tables_decided: Mark,
-    /// The state of the last comparison of multicast tables.
-    looked_multicast: LookedMulticast,
+    silence: Silence,
     reports: Reports,
     outbox: Outbox,
     local_port: LocalPort,
     pass: Pass,
-    /// Active ports whose MTU or VLs are not as planned.
-    mismatches: BTreeMap<PortKey, LinkMismatch>,
 }
 
 impl Core {
@@ -258,6 +209,7 @@ impl Core {
             fabric: Arc::default(),
             missing: MissingParts::recalled(remembered.cabling),
             members: Members::default(),
+            writing: Writing::new(remembered.not_kept, remembered.reregister),
             trials: Trials::new(avoid, remembered.overlay, &mut config.policy),
             plans: Plans::new(
                 remembered.generation,
@@ -269,23 +221,10 @@ impl Core {
                     group_ids: remembered.group_ids,
                 },
             ),
-            adaptive_put_off: false,
-            not_kept: remembered.not_kept,
             congestion: CongestionState::new(&config),
-            reregister: if remembered.reregister {
-                Reregister::everybody()
-            } else {
-                Reregister::default()
-            },
-            role: Role::Discovering,
             election: Election::new(config.starts_inactive),
-            epoch: EpochState::new(config.shares_store),
-            follower: Follower::default(),
-            preparation: Preparation::default(),
-            succession: Succession::default(),
-            tells_push: config.shares_store && remembered.is_pushing,
-            surveyor: Surveyor::default(),
-            rotation: None,
+            epoch: EpochState::new(config.shares_store, remembered.is_pushing),
+            standby: Standby::default(),
             stage: Stage::Idle,
             work,
             meter: Meter::default(),
@@ -293,19 +232,11 @@ impl Core {
             links,
             foreign_writes: ForeignWrites::default(),
             first_sweep: FirstSweep::new(!config.starts_inactive),
-            told: Told::default(),
-            unfinished: false,
-            last_push_interrupted: false,
-            losses: Losses::default(),
-            silences: Silences::default(),
-            looked: None,
-            tables_decided: Mark::default(),
-            looked_multicast: LookedMulticast::default(),
+            silence: Silence::default(),
             reports: Reports::default(),
             outbox: Outbox::default(),
             local_port: LocalPort::default(),
             pass: Pass::Full,
-            mismatches: BTreeMap::new(),
             config,
         };
         core.lay_generations(remembered.generations);
@@ -365,7 +296,7 @@ impl Core {
         self.client.handle_deadline(now);
         self.mind_congestion_deadlines(now);
         if self.work.take_light(now) {
-            match self.role {
+            match self.election.role {
                 Role::Standby { .. } => self.work.poll_master(),
                 Role::NotActive => {}
                 Role::Discovering | Role::Master => self.work.sweep_lightly(),
@@ -407,11 +338,11 @@ impl Core {
             self.members.deadline(),
             self.election.deadline(),
             self.epoch.deadline(),
-            self.rotation.as_ref().map(|rotation| rotation.due),
+            self.epoch.news.rotation().map(|rotation| rotation.due),
             self.epoch.lost.deadline(),
             self.following_due(),
             self.first_sweep_due(),
-            self.silences.deadline(),
+            self.silence.silences.deadline(),
             self.work.next_wake(),
             self.congestion_deadline(),
         ]
@@ -462,7 +393,7 @@ impl Core {
 
     /// The role of this subnet manager.
     pub fn role(&self) -> &Role {
-        &self.role
+        &self.election.role
     }
 
     /// The past convergences, oldest first.
@@ -474,14 +405,14 @@ impl Core {
     fn on_port_errors(&mut self, errors: Arc<BTreeMap<PortKey, PortErrors>>, now: Time) {
         match self.links.count_errors(errors, now) {
             HealthNews::Ports => self.health_changed(now),
-            HealthNews::Time if self.role == Role::Master => self.remember(),
+            HealthNews::Time if self.election.role == Role::Master => self.remember(),
             HealthNews::Time | HealthNews::None => {}
         }
     }
 
     /// Other ports are unhealthy, or it means something else that they are.
     fn health_changed(&mut self, now: Time) {
-        if self.role == Role::Master {
+        if self.election.role == Role::Master {
             let detours = &mut self.trials.detours;
             let parts = self.links.to_isolate(&self.fabric, detours.planned());
             if detours.isolate(&parts) {
@@ -496,7 +427,7 @@ impl Core {
     fn run(&mut self, now: Time) {
         loop {
             while let Some(completion) = self.client.poll_completion() {
-                self.silences.note(&completion, now);
+                self.silence.silences.note(&completion, now);
                 self.on_completion(completion);
             }
             self.settle_doubts(now);

@@ -22,7 +22,8 @@ use rsm_state::{MKeyStatus, Role, Ticket};
 use rsm_store::replica::{BEAT, FOLLOW_PLAN};
 
 use super::Core;
-use super::epoch::Holding;
+use super::mastership::epoch::Holding;
+use super::mastership::news::AnnouncedRotation;
 
 /// How many ports a finding names.
 const SHOWN: usize = 5;
@@ -33,16 +34,6 @@ const WAY: Duration = Duration::from_millis(900);
 /// From the announcement of a rotation in the store to its first Set. A standby looks at the store
 /// every [`BEAT`], and follows it at most every [`FOLLOW_PLAN`].
 const NOTICE: Duration = BEAT.saturating_add(FOLLOW_PLAN).saturating_add(WAY);
-
-/// A rotation that managers sharing the store are told of, before its first Set.
-#[derive(Debug)]
-pub(super) struct AnnouncedRotation {
-    generations: Generations,
-    /// When it begins.
-    pub(super) due: Time,
-    /// The commands that wait for it.
-    tickets: Vec<Ticket>,
-}
 
 impl Core {
     /// The generations in use. They are in the policy, to which a reload of the configuration adds
@@ -68,7 +59,7 @@ impl Core {
 
     /// The generations for the store: those in use, or those of a rotation that is about to begin.
     pub(super) fn stored_generations(&self) -> Generations {
-        let announced = self.rotation.as_ref();
+        let announced = self.epoch.news.rotation();
         let announced = announced.map(|rotation| rotation.generations);
         self.generations().later(announced.unwrap_or_default())
     }
@@ -86,7 +77,7 @@ impl Core {
     /// Rotates the keys of all ports. Refused while ports hold keys of the rotation before, unless
     /// the operator insists.
     pub(super) fn rotate_m_keys(&mut self, forced: bool, ticket: Ticket, now: Time) {
-        if let Some(rotation) = &mut self.rotation {
+        if let Some(rotation) = self.epoch.news.rotation_mut() {
             rotation.tickets.push(ticket);
             return;
         }
@@ -108,7 +99,7 @@ impl Core {
                 tickets: vec![ticket],
             };
             if may_be_followed {
-                self.rotation = Some(rotation);
+                self.epoch.news.announce(rotation);
                 self.tell_rotation();
             } else {
                 self.begin_rotation(rotation);
@@ -120,17 +111,17 @@ impl Core {
 
     /// The issuer of `ticket` no longer waits for a rotation.
     pub(super) fn withdraw_rotation(&mut self, ticket: Ticket) {
-        if let Some(rotation) = &mut self.rotation {
+        if let Some(rotation) = self.epoch.news.rotation_mut() {
             rotation.tickets.retain(|&waiting| waiting != ticket);
         }
     }
 
     /// Begins the rotation that was announced, if that is due.
     pub(super) fn mind_rotation(&mut self, now: Time) {
-        let Some(rotation) = self.rotation.take_if(|rotation| rotation.due <= now) else {
+        let Some(rotation) = self.epoch.news.take_rotation(now) else {
             return;
         };
-        if self.role == Role::Master {
+        if self.election.role == Role::Master {
             return self.begin_rotation(rotation);
         }
         let reason = "another subnet manager is master now";
@@ -164,7 +155,7 @@ impl Core {
         if later != self.generations() {
             self.set_generations(later);
             self.inventory.doubt_m_keys();
-            if self.role == Role::Master {
+            if self.election.role == Role::Master {
                 self.work
                     .plan_again("another manager had rotated the M_Keys of ports");
             }
@@ -180,11 +171,12 @@ impl Core {
         }
         let before = self.generations();
         self.adopt_generations(stored);
-        let is_standby = matches!(self.role, Role::Standby { .. });
+        let is_standby = matches!(self.election.role, Role::Standby { .. });
         let is_news = self.generations() != before && is_standby && self.guards_gets();
-        self.follower.is_pushing = is_pushing;
-        self.follower.keys_change = is_pushing && (self.follower.keys_change || is_news);
-        if self.follower.keys_change && self.follower.is_reading() {
+        self.standby.follower.is_pushing = is_pushing;
+        self.standby.follower.keys_change =
+            is_pushing && (self.standby.follower.keys_change || is_news);
+        if self.standby.follower.keys_change && self.standby.follower.is_reading() {
             self.drop_stage();
         }
         self.follow_master(now);
@@ -232,7 +224,7 @@ impl Core {
     /// Tries again after a pause, in which the store or an operator may bring the keys.
     pub(super) fn wait_for_keys(&mut self, now: Time) {
         self.meter.discard();
-        if matches!(self.role, Role::Discovering) {
+        if matches!(self.election.role, Role::Discovering) {
             self.work
                 .sweep_everything(false, "no port behind the own one answered");
             self.work.postpone(now);
@@ -266,7 +258,7 @@ impl Core {
         let behind: Vec<PortKey> = behind
             .filter(|&port| !self.inventory.is_locked(port))
             .collect();
-        if behind.is_empty() || self.role != Role::Master || !self.stage.is_idle() {
+        if behind.is_empty() || self.election.role != Role::Master || !self.stage.is_idle() {
             return None;
         }
         let names: Vec<String> = behind

@@ -20,6 +20,7 @@ use rsm_model::InventoryNode;
 
 use super::Core;
 use super::requests::Context;
+use super::silences::Silences;
 use super::stage::Stage;
 
 /// Attempts of a Set that a node leaves unanswered before a push goes on without the node, if
@@ -37,9 +38,16 @@ const CHANCE_PERMILLE: u32 = 10;
 /// paths that lead through it look lost, which says nothing about the paths that are left.
 const BEFORE_COUNTS: Duration = Duration::from_secs(1);
 
+/// What is known of nodes that do not answer.
+#[derive(Default)]
+pub(super) struct Silence {
+    losses: Losses,
+    pub(super) silences: Silences,
+}
+
 /// Losses of the client's attempts, at present and at the core's last rest.
 #[derive(Default)]
-pub(super) struct Losses {
+struct Losses {
     /// Timeouts when the core last told the sweep of them.
     timeouts: u64,
     /// The share of lost attempts at the last rest, of 1000.
@@ -116,11 +124,11 @@ impl Core {
     pub(super) fn heed_silence(&mut self, now: Time) {
         let stats = self.client.stats();
         let has_waited =
-            std::mem::replace(&mut self.losses.timeouts, stats.timeouts) != stats.timeouts;
+            std::mem::replace(&mut self.silence.losses.timeouts, stats.timeouts) != stats.timeouts;
         if !self.is_converging() {
-            (self.losses.at_rest, self.losses.rested) = (stats.loss_permille, now);
+            (self.silence.losses.at_rest, self.silence.losses.rested) = (stats.loss_permille, now);
         }
-        let explained = self.losses.explain(stats.loss_permille, now);
+        let explained = self.silence.losses.explain(stats.loss_permille, now);
         // Before the first plan no work waits for silent nodes, and the share of losses is not
         // known yet.
         let counts =
@@ -187,12 +195,12 @@ impl Core {
     fn weigh_silence(&mut self, has_waited: bool, explained: u8, now: Time) -> bool {
         let stats = self.client.stats();
         let heard = stats.answered + stats.busy + stats.late + stats.duplicate;
-        match self.losses.quiet {
+        match self.silence.losses.quiet {
             Quiet::Unheard if has_waited && !self.stage.is_idle() => {
                 if !self.ask_witness() {
                     return true;
                 }
-                self.losses.quiet = Quiet::Asked(heard);
+                self.silence.losses.quiet = Quiet::Asked(heard);
                 false
             }
             Quiet::Unheard => false,
@@ -201,7 +209,7 @@ impl Core {
                 if pending.any(|(context, attempts)| {
                     matches!(context, Context::Witness) && attempts > explained
                 }) {
-                    self.losses.quiet = Quiet::Everywhere(now, heard);
+                    self.silence.losses.quiet = Quiet::Everywhere(now, heard);
                 }
                 false
             }
@@ -221,7 +229,7 @@ impl Core {
     }
 
     fn end_quiet(&mut self) {
-        self.losses.quiet = Quiet::Unheard;
+        self.silence.losses.quiet = Quiet::Unheard;
         self.client
             .withdraw(|context| matches!(context, Context::Witness));
     }
@@ -291,7 +299,7 @@ impl Core {
     /// Lets a push that urgent work waits for go on without silent nodes. Returns whether there are
     /// any.
     pub(super) fn abandon_silent_nodes(&mut self, now: Time) -> bool {
-        if self.losses.quiet != Quiet::Unheard {
+        if self.silence.losses.quiet != Quiet::Unheard {
             return false;
         }
         let Stage::Pushing(push) = &mut self.stage else {
@@ -302,7 +310,10 @@ impl Core {
         } else {
             ATTEMPTS_OF_URGENT_PUSH
         };
-        let explained = self.losses.explain(self.client.stats().loss_permille, now);
+        let explained = self
+            .silence
+            .losses
+            .explain(self.client.stats().loss_permille, now);
         let enough = enough.saturating_add(explained);
         if enough > 1 && self.client.repeated() == 0 {
             // As long as all nodes answer, no request is looked at: this is asked at each answer.

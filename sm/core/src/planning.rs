@@ -12,7 +12,7 @@ use super::convergence::{Part, Pushed};
 use super::event::Effect;
 use super::stage::Stage;
 use super::trials::Desk;
-use super::{Core, Pass};
+use super::{Core, Pass, adaptive};
 
 impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
@@ -38,9 +38,14 @@ impl Core {
                 .in_force()
                 .cloned()
                 .filter(|_| !self.first_sweep.is_provisional())
-                .or_else(|| self.succession.prepared.clone()),
+                .or_else(|| self.standby.succession.prepared.clone()),
             hardware: self.plans.held_tables(&self.inventory),
-            adaptive: self.adaptive_hardware(),
+            adaptive: self
+                .config
+                .policy
+                .adaptive
+                .is_on()
+                .then(|| adaptive::hardware(&self.inventory, &self.plans.assigned.group_ids)),
             ..self.job(now)
         }
     }
@@ -71,7 +76,7 @@ impl Core {
             .plans
             .in_force()
             .cloned()
-            .filter(|_| self.role == Role::Master)
+            .filter(|_| self.election.role == Role::Master)
         else {
             self.meter.discard();
             return;
@@ -169,7 +174,7 @@ impl Core {
                     self.remember();
                 }
                 match self.pass {
-                    Pass::Multicast if !self.unfinished => {
+                    Pass::Multicast if !self.writing.is_open() => {
                         let mut changes = Changes::default();
                         self.compare_multicast(&plan, &mut changes);
                         self.push(plan, changes, now);

@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_hardware::diff::{Changes, Comparison, Looked, VPortChanges};
-use rsm_hardware::push::{Cause, FailedSet, Push, Task};
+use rsm_hardware::diff::{Changes, Comparison, VPortChanges};
+use rsm_hardware::push::{FailedSet, Push, rehearse};
 use rsm_ids::Guid;
 use rsm_mad::Time;
-use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_model::whole::{Step, Whole};
 use rsm_plan::Plan;
 use rsm_routing::tables::Tables;
 use rsm_state::{Forthcoming, Role, TablesWritten};
@@ -16,7 +14,8 @@ use rsm_state::{Forthcoming, Role, TablesWritten};
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
 use super::stage::Stage;
-use super::{Core, Mode, Pass};
+use super::writing::{end_doubts, failures, ports_in_doubt};
+use super::{Core, Mode, Pass, adaptive};
 
 impl Core {
     /// Writes the difference to the plan in force, which was made for an earlier state of the
@@ -41,58 +40,35 @@ impl Core {
 
     fn differing(&mut self, plan: &Arc<Plan>, interim: &[Tables]) -> Changes {
         self.inventory.disabling = self.babbling_links();
-        let comparison = self.comparison(plan, interim);
-        let scope = match &self.looked {
-            Some(looked) => looked.scope(&comparison),
-            None => Err("nothing was compared before"),
-        };
-        let mut changes = comparison.changes(scope.as_ref().ok());
-        debug_assert!(scope.is_err() || changes == comparison.changes(None));
-        self.looked = Some(Looked::new(&changes, &comparison));
-        if let Err(why) = scope {
-            self.meter.note([Whole::new(Step::Difference, why)]);
-        }
+        let compared = self
+            .writing
+            .compare(&self.inventory, &self.fabric, plan, interim);
+        let (mut changes, whole) = compared;
+        self.meter.note(whole);
         if self.pass != Pass::Succession {
             self.compare_multicast(plan, &mut changes);
         }
-        self.adaptive_put_off = changes.fit_adaptive(plan, &self.inventory);
+        self.writing
+            .fit_adaptive(&mut changes, plan, &self.inventory);
         changes
     }
 
+    /// `plan` beside the hardware, as it was last read and written.
     pub(super) fn comparison<'a>(
         &'a self,
         plan: &'a Arc<Plan>,
         interim: &'a [Tables],
     ) -> Comparison<'a> {
-        Comparison {
-            inventory: &self.inventory,
-            fabric: &self.fabric,
-            plan,
-            interim,
-            not_kept: &self.not_kept,
-            reregister: &self.reregister,
-        }
+        self.writing
+            .comparison(&self.inventory, &self.fabric, plan, interim)
     }
 
     /// Adds the difference between the held multicast tables and `plan`.
     pub(super) fn compare_multicast(&mut self, plan: &Plan, changes: &mut Changes) {
-        let whole = self.looked_multicast.diff(&self.inventory, plan, changes);
-        let whole = whole.map(|why| Whole::new(Step::Difference, why));
+        let whole = self
+            .writing
+            .compare_multicast(&self.inventory, plan, changes);
         self.meter.note(whole);
-    }
-
-    /// Compares the ports and switches that a push has written with the plan once more, so that the
-    /// next change does not have to: the push of a bring-up writes everything, and the first fault
-    /// after it concerns a few ports and switches.
-    pub(super) fn compare_what_was_written(&mut self) {
-        let (Some(looked), Some(plan)) = (&self.looked, self.plans.in_force()) else {
-            return;
-        };
-        let comparison = self.comparison(plan, &[]);
-        if let Ok(scope) = looked.scope(&comparison) {
-            let changes = comparison.changes_in(&scope);
-            self.looked = Some(Looked::new(&changes, &comparison));
-        }
     }
 
     pub(super) fn push(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
@@ -104,12 +80,11 @@ impl Core {
             return;
         }
         if self.pass != Pass::Multicast {
-            self.reregister.begin(&changes);
-            self.note_changes(&changes);
+            self.writing.begin(&changes);
+            end_doubts(&mut self.inventory, &changes);
         }
         if changes.is_empty() {
-            self.unfinished = false;
-            self.last_push_interrupted = false;
+            self.writing.settle();
             if self.pass != Pass::Multicast {
                 self.reports.forget_failed_sets();
             }
@@ -127,7 +102,7 @@ impl Core {
         }
         if !self.may_set() {
             self.end_succession();
-            self.unfinished = true;
+            self.writing.leave_open();
             self.stage = Stage::Idle;
             self.meter.discard();
             return;
@@ -144,7 +119,7 @@ impl Core {
         let brings_hosts = ports.any(|change| change.activates_end_port())
             || changes.vports.values().any(VPortChanges::activates);
         if self.pass == Pass::Multicast
-            || self.role != Role::Master
+            || self.election.role != Role::Master
             || (self.reports.serve && !brings_hosts)
         {
             return;
@@ -166,14 +141,10 @@ impl Core {
         };
         self.meter.mark(Part::Push, now);
         let progress = push.progress();
-        for &port in push.reregistered() {
-            self.reregister.done(port);
-        }
         self.reports.forget_failed_sets();
-        let failed = self.word_failures(push.failures());
+        let failed = failures::findings(&self.inventory, push.failures());
         self.reports.add(failed);
-        self.unfinished = push.was_stopped() || push.owes_multicast() || push.left_out_nodes();
-        self.last_push_interrupted &= push.was_stopped();
+        self.writing.end(&push);
         let pushed = Pushed {
             lft_blocks: progress.blocks as u64,
             mft_blocks: progress.multicast_blocks as u64,
@@ -186,12 +157,13 @@ impl Core {
             },
         };
         let nodes: BTreeSet<Guid> = push.failures().iter().map(FailedSet::node).collect();
-        self.count_misses(push.failures());
+        failures::count_misses(&mut self.inventory, push.failures());
         let nodes: Vec<Guid> = nodes.into_iter().collect();
-        self.count_adaptive_failures(push.failures());
+        adaptive::count_failures(&mut self.inventory, push.failures());
+        self.plan_by_adaptive_news();
         self.go_on_with_adaptive(push.is_complete(), now);
         self.work.read_again(push.unread());
-        self.work.read_again(self.ports_in_doubt());
+        self.work.read_again(ports_in_doubt(&self.inventory));
         self.bounce_on();
         let cause = self.links.note_push(&push, &self.inventory, &self.fabric);
         if let Some(cause) = cause {
@@ -207,87 +179,47 @@ impl Core {
         drop(self.plans.held_tables(&self.inventory));
     }
 
-    /// Counts one miss for a node that left Sets of this push unanswered, however many.
-    fn count_misses(&mut self, failures: &[FailedSet]) {
-        let silent: BTreeSet<Guid> = failures
-            .iter()
-            .filter(|failure| failure.cause == Cause::Silence && !failure.task.is_of_vports())
-            .map(FailedSet::node)
-            .collect();
-        for guid in silent {
-            if let Some(node) = self.inventory.node_mut(guid) {
-                node.missed = node.missed.saturating_add(1);
-            }
+    /// Plans again to bounce the next mismatched link, if the operator allows it and there is one.
+    fn bounce_on(&mut self) {
+        let allowed = self.config.policy.ports.links.bounce;
+        if allowed && self.writing.has_to_bounce(&self.inventory) {
+            self.writing.leave_open();
+            self.work
+                .plan_again("a link has another MTU or number of VLs than planned");
         }
     }
 
-    fn word_failures(&self, failures: &[FailedSet]) -> Vec<Finding> {
-        let mut findings: Vec<Finding> = failures
-            .iter()
-            .map(|failure| {
-                let (subject, what) = match failure.task {
-                    Task::Switch(guid) => (Subject::Node(guid), "SwitchInfo".to_owned()),
-                    Task::AdaptiveRouting(guid) => (Subject::Node(guid), "ARInfo".to_owned()),
-                    Task::Adaptive(guid, step) => {
-                        (Subject::Node(guid), format!("its {}", step.attribute()))
-                    }
-                    Task::Block { switch, .. } => {
-                        (Subject::Node(switch), "its forwarding table".to_owned())
-                    }
-                    Task::SlToVl { switch, .. } => {
-                        (Subject::Node(switch), "an SLtoVLMappingTable".to_owned())
-                    }
-                    Task::Multicast { switch, .. } => (
-                        Subject::Node(switch),
-                        "its multicast forwarding table".to_owned(),
-                    ),
-                    Task::MulticastTop(guid) => (Subject::Node(guid), "MulticastFDBTop".to_owned()),
-                    Task::Port(key, _) | Task::Bounce(key) | Task::Disable(key) => {
-                        (Subject::Port(key), format!("PortInfo of port {}", key.port))
-                    }
-                    Task::Managed(key) => (
-                        Subject::Port(key.port),
-                        format!("{} of port {}", key.attribute(), key.port.port),
-                    ),
-                    Task::Virtualization(key) => (
-                        Subject::Port(key),
-                        format!("VirtualizationInfo of port {}", key.port),
-                    ),
-                    Task::VPort(key, index) => (
-                        Subject::Port(key),
-                        format!("VPortInfo of vport {index} of port {}", key.port),
-                    ),
-                    Task::VPortPKeys(key, index, _) => (
-                        Subject::Port(key),
-                        format!("the P_Key table of vport {index} of port {}", key.port),
-                    ),
-                    Task::PKeys(key, _) => (
-                        Subject::Port(key),
-                        format!("the P_Key table of port {}", key.port),
-                    ),
-                };
-                let why = match failure.cause {
-                    Cause::Silence => "did not answer".to_owned(),
-                    Cause::NotSent => "did not answer another Set before".to_owned(),
-                    Cause::Refused(status) => format!("refused it: {status}"),
-                    Cause::NotHeld => "answered, but does not hold what was set".to_owned(),
-                    Cause::NotKept(fields) => {
-                        format!(
-                            "accepted it, but keeps another {}",
-                            fields.names().join(", ")
-                        )
-                    }
-                };
-                let text = format!(
-                    "{} was set on {}, which {why}; it is tried again",
-                    what,
-                    self.name(failure.node())
-                );
-                Finding::new(FindingKind::SetFailed, subject, Severity::Error, text)
-            })
-            .collect();
-        findings.sort();
-        findings.dedup();
-        findings
+    /// After a push, or where there was nothing to write: Sets of adaptive routing that waited
+    /// follow, and tables of switches on trial are read back.
+    fn go_on_with_adaptive(&mut self, complete: bool, now: Time) {
+        if !complete {
+            return;
+        }
+        if self.writing.take_adaptive() {
+            self.work.route_adaptively();
+        }
+        let Some(plan) = self.plans.in_force() else {
+            return;
+        };
+        if let Some(planned) = plan.adaptive.as_deref() {
+            adaptive::read_back(plan, planned, &mut self.inventory, &mut self.work, now);
+            self.plan_by_adaptive_news();
+        }
+    }
+
+    /// Plans again if switches turned out to be able to route adaptively, or not to.
+    pub(super) fn plan_by_adaptive_news(&mut self) {
+        if self.inventory.adaptive_trials.take_news() && self.plans.in_force().is_some() {
+            self.work
+                .plan_again("other switches can route adaptively than before");
+        }
+    }
+
+    /// Lists the Sets of a push of a dry run, and ends the pass.
+    fn foresee(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
+        self.writing.note_mismatches(&changes);
+        let sets = rehearse(plan, changes, &self.inventory);
+        self.outbox.push(Effect::Foreseen(sets));
+        self.conclude(Pushed::default(), &[], now);
     }
 }

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 impl Core {
     /// Plans a step, if there still is a plan to make it from.
     pub(super) fn start_rebalancing(&mut self, now: Time) {
-        if self.plans.in_force().is_none() || self.role != Role::Master {
+        if self.plans.in_force().is_none() || self.election.role != Role::Master {
             self.meter.discard();
             return;
         }
@@ -36,7 +36,10 @@ impl Core {
     /// Decides when the next step is due: at the end of a pass, when its effect is known.
     pub(super) fn schedule_rebalancing(&mut self, now: Time) {
         let after = self.config.rebalance.after;
-        let plan = self.plans.in_force().filter(|_| self.role == Role::Master);
+        let plan = self
+            .plans
+            .in_force()
+            .filter(|_| self.election.role == Role::Master);
         let wanted = plan.filter(|plan| {
             let ranking = plan.routing.ranking.as_ref();
             !after.is_zero() && ranking.is_some_and(misses_parts)

@@ -9,9 +9,10 @@ use rsm_mad::client::{Completion, Request, RequestFailure, Route, Routes};
 use rsm_mad::ids::DirectedPath;
 use rsm_state::Role;
 
-use super::inquiry::Question;
+use super::Core;
+use super::mastership::following;
+use super::mastership::inquiry::Question;
 use super::stage::Stage;
-use super::{Core, following};
 
 /// How many requests the core hands to the client before they are sent.
 ///
@@ -45,7 +46,7 @@ pub(super) enum Context {
 impl Core {
     /// Hands the client the next Gets or Sets of the stage under way.
     pub(super) fn feed_client(&mut self) {
-        let ahead = match self.role {
+        let ahead = match self.election.role {
             Role::Standby { .. } => following::AHEAD,
             _ => AHEAD,
         };
@@ -56,7 +57,7 @@ impl Core {
                 }
                 Stage::Pushing(push) => push.poll_order(&mut self.inventory).map(|order| {
                     if self.config.shares_store {
-                        self.surveyor.note_set(order.task.written_part());
+                        self.epoch.news.note_set(order.task.written_part());
                     }
                     self.set(&order)
                 }),

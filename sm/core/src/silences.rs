@@ -80,7 +80,7 @@ impl Core {
             self.end_silences();
         }
         let silent = fault::silent(&self.inventory);
-        let silences = &mut self.silences;
+        let silences = &mut self.silence.silences;
         for &subject in &silent {
             silences.since.entry(subject).or_insert(now);
         }
@@ -93,16 +93,16 @@ impl Core {
 
     /// Ends the silences of nodes that have answered by now, at the end of a sweep.
     pub(super) fn end_silences(&mut self) {
-        if !self.silences.since.is_empty() {
+        if !self.silence.silences.since.is_empty() {
             let silent = fault::silent(&self.inventory);
-            let since = &mut self.silences.since;
+            let since = &mut self.silence.silences.since;
             since.retain(|subject, _| silent.contains(subject));
         }
     }
 
     /// Publishes silences that begin to matter more.
     pub(super) fn mind_silences(&mut self, now: Time) {
-        if self.silences.due.is_some_and(|due| due <= now) {
+        if self.silence.silences.due.is_some_and(|due| due <= now) {
             self.publish(now);
         }
     }

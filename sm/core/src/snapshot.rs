@@ -7,12 +7,14 @@ use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::{Role, Snapshot};
 
+use super::Core;
 use super::links::Surroundings;
-use super::{Core, role};
+use super::mastership::{role, takeover};
+use super::writing::mismatch_findings;
 
 /// The state of `core` as a snapshot.
 pub(super) fn take(core: &Core, now: Time) -> Snapshot {
-    let is_master = core.role == Role::Master;
+    let is_master = core.election.role == Role::Master;
     let around = Surroundings {
         fabric: &core.fabric,
         inventory: &core.inventory,
@@ -21,10 +23,10 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         is_master,
     };
     let mut findings = fault::findings(&core.inventory, |subject| {
-        core.silences.severity(subject, now)
+        core.silence.silences.severity(subject, now)
     });
     findings.extend(core.inventory.habits.findings(&core.inventory));
-    findings.extend(core.not_kept.findings(&core.inventory));
+    findings.extend(core.writing.not_kept().findings(&core.inventory));
     findings.extend(core.reports.findings().cloned());
     if is_master {
         findings.extend(core.missing.findings().iter().cloned());
@@ -37,12 +39,16 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
     ));
     findings.extend(core.links.findings(&around));
     findings.extend(core.trials.detours.findings(&core.fabric));
-    findings.extend(core.findings_of_takeover());
+    findings.extend(takeover::findings(&core.inventory));
     let place = core.own_place();
     findings.extend(core.first_sweep.finding(&core.client.stats(), &place));
-    findings.extend(core.findings_of_mismatches());
+    findings.extend(mismatch_findings(
+        core.writing.mismatches(),
+        &core.inventory,
+        core.config.policy.ports.links.bounce,
+    ));
     findings.extend(core.findings_of_foreign_writes());
-    if let Role::Standby { master } = &core.role {
+    if let Role::Standby { master } = &core.election.role {
         let text = format!(
             "{} ({}, priority {}) is master; this one stands by and sets nothing",
             master.name, master.guid, master.priority
@@ -74,7 +80,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
     findings.dedup();
     Snapshot {
         at: now,
-        role: core.role.clone(),
+        role: core.election.role.clone(),
         following: core.following(),
         identity: core.identity(),
         others: role::others(&core.inventory).into(),

@@ -10,11 +10,13 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::Role;
 
 use super::convergence::Part;
-use super::election::HandingOver;
-use super::epoch::Holding;
-use super::following::MASTER_CHANGED;
+use super::mastership::election::HandingOver;
+use super::mastership::epoch::Holding;
+use super::mastership::following::MASTER_CHANGED;
+use super::mastership::role::{self, ElectionOutcome};
+use super::mastership::takeover;
+use super::mastership::takeover::Trust;
 use super::requests::Context;
-use super::role::{self, ElectionOutcome};
 use super::work::Next;
 use super::{Core, Mode, Pass};
 
@@ -53,7 +55,7 @@ impl Core {
                 if self.resume_first_sweep(now) {
                     return true;
                 }
-                let active = self.local_port.is_up() && self.role != Role::NotActive;
+                let active = self.local_port.is_up() && self.election.role != Role::NotActive;
                 let next = if active { self.work.take() } else { None };
                 match next {
                     Some(next) => {
@@ -104,12 +106,12 @@ impl Core {
             }
             Stage::HandingOver(_) => self.end_hand_over(now),
             Stage::Pushing(push) => {
-                if !self.last_push_interrupted
+                if !self.writing.was_interrupted()
                     && !push.was_stopped()
                     && self.work.is_urgent()
                     && self.meter.rest_outlasts_plan(push.progress(), now)
                 {
-                    self.last_push_interrupted = true;
+                    self.writing.interrupt();
                     push.stop();
                     let taken_back = self
                         .client
@@ -132,7 +134,7 @@ impl Core {
             next,
             Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively
         );
-        if !needs_sweep && self.role != Role::Master && self.config.mode == Mode::Manage {
+        if !needs_sweep && self.election.role != Role::Master && self.config.mode == Mode::Manage {
             // A manager that becomes master plans at the end of its sweep, with all events until
             // then.
             drop(self.work.take_cause());
@@ -142,7 +144,7 @@ impl Core {
         self.meter.start(cause, now, self.client.stats());
         self.pass = Pass::Full;
         if matches!(next, Next::Everything { .. }) && self.work.take_rewrite() {
-            self.distrust_all_tables();
+            takeover::distrust_all(&mut self.inventory);
         }
         self.equip_inventory();
         match next {
@@ -205,7 +207,7 @@ impl Core {
             }
             Next::Master => {
                 let mut sweep = self.start_sweep(SweepScope::Targets);
-                if let Role::Standby { master } = &self.role {
+                if let Role::Standby { master } = &self.election.role {
                     sweep.add_manager(master.port);
                 }
                 sweep
@@ -257,7 +259,7 @@ impl Core {
             return;
         }
         if !self.settle_role(sweep.scope(), now) {
-            if matches!(self.role, Role::Standby { .. }) {
+            if matches!(self.election.role, Role::Standby { .. }) {
                 self.end_reading(reading, &sweep, now);
             }
             return;
@@ -265,7 +267,10 @@ impl Core {
         self.decide_tables();
         self.note_foreign_writes(&mut sweep, now);
         self.plan_by_adaptive_news();
-        let was_in_doubt = self.settle_readings();
+        let settled = self.writing.settle_readings(&mut self.inventory);
+        if settled.learned {
+            self.remember();
+        }
         let same_links = self.links.leave_out(&self.inventory, &self.fabric);
         let is_unchanged = delta.is_empty() && same_links;
         if self.pass == Pass::Succession {
@@ -276,9 +281,9 @@ impl Core {
         }
         let is_partial = !matches!(sweep.scope(), SweepScope::Full { .. });
         let has_nothing_to_write = !sweep.found_change()
-            && !self.unfinished
-            && !was_in_doubt
-            && self.reregister.is_empty();
+            && !self.writing.is_open()
+            && !settled.were_read
+            && !self.writing.reregisters_any();
         if is_partial && has_nothing_to_write {
             self.end_without_push(now);
         } else {
@@ -352,6 +357,17 @@ impl Core {
         delta
     }
 
+    /// Decides which tables count of the switches that were written since it was last decided.
+    fn decide_tables(&mut self) {
+        let trust = Trust {
+            takeover: self.config.takeover,
+            routes_adaptively: self.config.policy.adaptive.is_on(),
+            remembers: self.plans.generation() > 0,
+        };
+        takeover::decide(&mut self.inventory, self.writing.tables_decided(), trust);
+        self.writing.note_decided(self.inventory.mark());
+    }
+
     /// Whether the plan in force is still right for a model that has not changed.
     fn plan_still_holds(&self) -> bool {
         let is_of_policy = self
@@ -403,8 +419,8 @@ impl Core {
             // A dry run plans as if this manager were master.
             return true;
         }
-        if self.role == Role::NotActive
-            || self.role == Role::Discovering && !matches!(scope, SweepScope::Full { .. })
+        if self.election.role == Role::NotActive
+            || self.election.role == Role::Discovering && !matches!(scope, SweepScope::Full { .. })
         {
             // An order arrived during the sweep; its own work waits.
             self.meter.discard();
@@ -412,19 +428,25 @@ impl Core {
         }
         if std::mem::take(&mut self.election.starts_inactive) {
             self.meter.discard();
-            self.role = Role::NotActive;
+            self.election.role = Role::NotActive;
             self.publish(now);
             return false;
         }
-        if self.is_shut_out() && self.role != Role::Master {
+        if self.is_shut_out() && self.election.role != Role::Master {
             self.wait_for_keys(now);
             return false;
         }
         let predecessor = self.election.predecessor.take();
         let others = self.other_managers();
         let identity = self.identity();
-        let verdict = role::decide(&self.role, &others, identity, self.own_guid(), predecessor);
-        match (&self.role, verdict) {
+        let verdict = role::decide(
+            &self.election.role,
+            &others,
+            identity,
+            self.own_guid(),
+            predecessor,
+        );
+        match (&self.election.role, verdict) {
             (_, ElectionOutcome::Be(Role::Standby { master })) => {
                 self.meter.discard();
                 self.draw_attention(&master);
@@ -447,7 +469,7 @@ impl Core {
                 // A sweep that ends as master waits for the epoch: this one met another manager
                 // that is gone now, or the epoch is another's.
                 self.meter.discard();
-                self.role = Role::Discovering;
+                self.election.role = Role::Discovering;
                 if matches!(self.epoch.holding, Holding::Free) {
                     self.claim_epoch(predecessor, now);
                     self.work
@@ -456,7 +478,7 @@ impl Core {
                 false
             }
             (_, ElectionOutcome::Be(role)) => {
-                self.role = role;
+                self.election.role = role;
                 self.warn_rivals(others, predecessor);
                 true
             }

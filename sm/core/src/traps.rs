@@ -116,7 +116,7 @@ impl Core {
         match (smp.header().method(), smp.header().attribute()) {
             // Only the master sends to agents; a standby that represses takes the trap away from
             // the master.
-            (Method::TRAP, Notice::ID) if self.role == Role::Master => {
+            (Method::TRAP, Notice::ID) if self.election.role == Role::Master => {
                 let source = self.source_of(datagram);
                 self.repress(datagram, source);
                 let mut notice = *Notice::from_data(smp.data());
@@ -249,9 +249,7 @@ impl Core {
         };
         if self.inventory.port(port).is_some() && self.traps.babbling.heard(port, now) {
             if self.link_of_babbling(port).is_some() {
-                // `unfinished` makes a sweep that finds nothing new compute the difference all the
-                // same.
-                self.unfinished = true;
+                self.writing.leave_open();
                 self.work
                     .plan_again("a host sends traps without an end: its link is disabled");
             }

@@ -24,19 +24,19 @@ use rsm_model::lft_image::LFT_BLOCK;
 use rsm_plan::Plan;
 use rsm_state::Role;
 
-use super::stage::Stage;
-use super::{Core, Pass};
+use crate::stage::Stage;
+use crate::{Core, Pass};
 
 /// Why the pass begins.
 const CAUSE: &str = "the master is gone, whose subnet was read before";
 
 /// State of the pass.
 #[derive(Default, Debug)]
-pub(super) struct Succession {
+pub(crate) struct Succession {
     /// The port of the manager before.
     before: Option<PortKey>,
     /// The plan made ahead.
-    pub(super) prepared: Option<Arc<Plan>>,
+    pub(crate) prepared: Option<Arc<Plan>>,
     /// Blocks of forwarding tables that this pass has read.
     blocks: BTreeSet<(Guid, u16)>,
     /// Ports whose PortInfo this pass has read, or takes as the last reading showed it.
@@ -54,12 +54,12 @@ enum Verdict {
 
 impl Core {
     /// Begins to manage the subnet after the manager of the role before.
-    pub(super) fn succeed(&mut self, before: &Role, now: Time) {
+    pub(crate) fn succeed(&mut self, before: &Role, now: Time) {
         let goes_on = self.goes_on_scouting(now);
-        let is_current = std::mem::take(&mut self.follower.is_current);
+        let is_current = std::mem::take(&mut self.standby.follower.is_current);
         match before {
             Role::Standby { master } if is_current && self.inventory.local.is_some() => {
-                self.succession = Succession {
+                self.standby.succession = Succession {
                     before: Some(master.port),
                     prepared: self.take_prepared(),
                     ..Succession::default()
@@ -76,7 +76,7 @@ impl Core {
                 if goes_on {
                     self.drop_stage();
                 }
-                self.follower.scouting = None;
+                self.standby.follower.scouting = None;
                 self.drop_prepared();
                 self.work.sweep_everything(true, "the master is gone");
                 self.fence_switches();
@@ -86,8 +86,8 @@ impl Core {
     }
 
     /// The sweep of the pass: whether anything has changed, and the entries of the managers' LIDs.
-    pub(super) fn begin_succession(&mut self, now: Time) -> Sweep {
-        let before = self.succession.before;
+    pub(crate) fn begin_succession(&mut self, now: Time) -> Sweep {
+        let before = self.standby.succession.before;
         let (sweep, blocks) = match (self.take_scouted(now), self.inventory.local) {
             (Some(scouted), Some(local)) => {
                 let own = vec![Query::Port(local)];
@@ -109,7 +109,7 @@ impl Core {
     /// Lets the reading ahead that is under way be the sweep of the pass.
     fn go_on_as_succession(&mut self) {
         if let (Some(scouting), Stage::Sweeping(sweep)) =
-            (self.follower.scouting.take(), &mut self.stage)
+            (self.standby.follower.scouting.take(), &mut self.stage)
         {
             for switch in sweep.take_reported() {
                 sweep.add_target(&self.inventory, switch);
@@ -121,13 +121,13 @@ impl Core {
 
     fn enter_succession(&mut self, blocks: BTreeSet<(Guid, u16)>) {
         self.pass = Pass::Succession;
-        self.succession.blocks = blocks;
-        let ports = [self.inventory.local, self.succession.before];
-        self.succession.ports = ports.into_iter().flatten().collect();
+        self.standby.succession.blocks = blocks;
+        let ports = [self.inventory.local, self.standby.succession.before];
+        self.standby.succession.ports = ports.into_iter().flatten().collect();
     }
 
     /// The blocks of forwarding tables with the LIDs of this manager and the one `before`.
-    pub(super) fn managers_blocks(&self, before: Option<PortKey>) -> BTreeSet<u16> {
+    pub(crate) fn managers_blocks(&self, before: Option<PortKey>) -> BTreeSet<u16> {
         let lid = |key: PortKey| Some(self.inventory.port(key)?.info.as_ref()?.lid());
         let lids = [self.inventory.local, before].into_iter().flatten();
         let lids = lids.filter_map(lid).filter(|&lid| lid != Lid::NONE);
@@ -135,16 +135,18 @@ impl Core {
     }
 
     /// Goes on after a sweep of the pass.
-    pub(super) fn end_succession_sweep(&mut self, sweep: &Sweep, rewires: bool, now: Time) {
+    pub(crate) fn end_succession_sweep(&mut self, sweep: &Sweep, rewires: bool, now: Time) {
         if sweep.found_stale() || sweep.owes_more(&self.inventory) {
             return self.give_up_succession();
         }
         match self.plans.in_force().cloned() {
-            Some(plan) if self.succession.is_planned && !rewires && !self.work.wants_plan() => {
+            Some(plan)
+                if self.standby.succession.is_planned && !rewires && !self.work.wants_plan() =>
+            {
                 self.start_push(plan, now);
             }
             _ => {
-                self.succession.is_planned = true;
+                self.standby.succession.is_planned = true;
                 self.start_plan(now);
             }
         }
@@ -152,20 +154,20 @@ impl Core {
 
     /// Before a push: whether the pass may write these changes now. Otherwise it reads what is
     /// missing, or gives up.
-    pub(super) fn may_succeed(&mut self, changes: &Changes) -> bool {
+    pub(crate) fn may_succeed(&mut self, changes: &Changes) -> bool {
         if self.pass != Pass::Succession {
             return true;
         }
-        match self.succession.weigh(changes) {
+        match self.standby.succession.weigh(changes) {
             Verdict::Push => true,
             Verdict::Read(queries) => {
                 for &query in &queries {
                     match query {
                         Query::Table(switch, block) => {
-                            self.succession.blocks.insert((switch, block));
+                            self.standby.succession.blocks.insert((switch, block));
                         }
                         Query::Port(key) => {
-                            self.succession.ports.insert(key);
+                            self.standby.succession.ports.insert(key);
                         }
                         _ => {}
                     }
@@ -183,12 +185,12 @@ impl Core {
 
     /// Reads the whole subnet before anything is written.
     fn give_up_succession(&mut self) {
-        self.succession = Succession::default();
+        self.standby.succession = Succession::default();
         self.pass = Pass::Full;
         self.stage = Stage::Idle;
         // It was made for tables that are not what the switches hold, perhaps.
         self.plans.drop_in_force();
-        self.looked = None;
+        self.writing.forget_comparison();
         self.meter.discard();
         self.work.sweep_everything(
             true,
@@ -200,9 +202,9 @@ impl Core {
 
     /// The pass has ended: the whole subnet is read, for changes of the master that the store did
     /// not show.
-    pub(super) fn end_succession(&mut self) {
+    pub(crate) fn end_succession(&mut self) {
         if self.pass == Pass::Succession {
-            self.succession = Succession::default();
+            self.standby.succession = Succession::default();
             self.pass = Pass::Full;
             self.work
                 .sweep_everything(true, "the whole subnet is read after the takeover");

@@ -14,9 +14,9 @@ use rsm_mad::client::{Completion, Priority, Request};
 use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
 use rsm_state::Role;
 
-use super::Core;
 use super::epoch::Holding;
-use super::requests::{Context, routes};
+use crate::Core;
+use crate::requests::{Context, routes};
 
 /// Time between two questions. The client repeats one that is not answered within it.
 const PEER_POLL: Duration = Duration::from_millis(100);
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The questions, and their answers so far.
 #[derive(Debug, Default)]
-pub(super) struct PeerPolls {
+pub(crate) struct PeerPolls {
     /// When the next question is due; `None`: the master shares no store, or there is none.
     next: Option<Time>,
     /// A question is not answered yet.
@@ -43,20 +43,20 @@ pub(super) struct PeerPolls {
 
 impl PeerPolls {
     /// For how long the master has not answered; `None` if it has, or is not asked.
-    pub(super) fn silent_for(&self, now: Time) -> Option<Duration> {
+    pub(crate) fn silent_for(&self, now: Time) -> Option<Duration> {
         self.since.map(|since| now.since(since))
     }
 
     /// When [`Core::poll_peer`] has something to do.
-    pub(super) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<Time> {
         self.next
     }
 }
 
 impl Core {
     /// Begins to ask the master often, if it holds the epoch of the shared store.
-    pub(super) fn begin_peer_polls(&mut self, now: Time) {
-        let is_peer = match &self.role {
+    pub(crate) fn begin_peer_polls(&mut self, now: Time) {
+        let is_peer = match &self.election.role {
             Role::Standby { master } => {
                 let holder = self.epoch.seen.map(|epoch| epoch.holder);
                 self.config.shares_store && holder == Some(master.guid)
@@ -72,19 +72,19 @@ impl Core {
     }
 
     /// Questions without an answer so far say nothing about the master.
-    pub(super) fn forget_silence(&mut self) {
+    pub(crate) fn forget_silence(&mut self) {
         self.election.silent_polls = 0;
         let polls = &mut self.election.peer_polls;
         (polls.is_open, polls.silent, polls.since) = (false, 0, None);
     }
 
     /// Asks the master, if that is due; after its silence claims the epoch over it.
-    pub(super) fn poll_peer(&mut self, now: Time) {
+    pub(crate) fn poll_peer(&mut self, now: Time) {
         if self.election.peer_polls.next.is_none_or(|due| due > now) {
             return;
         }
         self.begin_peer_polls(now);
-        let Role::Standby { master } = &self.role else {
+        let Role::Standby { master } = &self.election.role else {
             return;
         };
         if self.election.peer_polls.next.is_none() {
@@ -134,7 +134,7 @@ impl Core {
     }
 
     /// Takes the answer to a question, or its silence.
-    pub(super) fn on_peer_poll(&mut self, completion: &Completion<Context>) {
+    pub(crate) fn on_peer_poll(&mut self, completion: &Completion<Context>) {
         let Ok(response) = &completion.outcome else {
             // The next question counts this one as unanswered.
             return;
@@ -145,7 +145,7 @@ impl Core {
         if !response.status.is_ok() || shows_other_key {
             return;
         }
-        if let Role::Standby { master } = &self.role {
+        if let Role::Standby { master } = &self.election.role {
             if info.guid() != master.guid {
                 // Its LID has gone to another manager.
                 return;
@@ -158,7 +158,7 @@ impl Core {
         (polls.is_open, polls.silent, polls.since) = (false, 0, None);
         if info.sm_state() == SmState::Master {
             self.withdraw_claim();
-        } else if matches!(self.role, Role::Standby { .. }) {
+        } else if matches!(self.election.role, Role::Standby { .. }) {
             // It is no longer master: the usual question decides which manager is.
             self.work.poll_master();
         }

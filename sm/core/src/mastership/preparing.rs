@@ -13,8 +13,8 @@ use rsm_plan::lids::Claims;
 use rsm_plan::{Outcome, Plan, PlanJob};
 use rsm_state::Role;
 
-use super::Core;
-use super::event::Effect;
+use crate::Core;
+use crate::event::Effect;
 
 /// The inputs of a plan ahead beside the subnet.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ struct Prepared {
 
 /// The plan ahead, and the one under way.
 #[derive(Default, Debug)]
-pub(super) struct Preparation {
+pub(crate) struct Preparation {
     last: Option<Prepared>,
     under_way: Option<Basis>,
     /// Another reading has ended meanwhile.
@@ -49,23 +49,23 @@ pub(super) struct Preparation {
 
 impl Core {
     /// Plans ahead, if the subnet was read as of the last plan of the master.
-    pub(super) fn prepare(&mut self) {
-        let Role::Standby { master } = &self.role else {
+    pub(crate) fn prepare(&mut self) {
+        let Role::Standby { master } = &self.election.role else {
             return;
         };
-        if !self.config.shares_store || !self.follower.has_caught_up() {
+        if !self.config.shares_store || !self.standby.follower.has_caught_up() {
             return;
         }
         let master = master.guid;
-        if self.preparation.under_way.is_some() {
-            self.preparation.is_due = true;
+        if self.standby.preparation.under_way.is_some() {
+            self.standby.preparation.is_due = true;
             return;
         }
         let mut claims = self.plans.assigned.claims.clone();
         self.exchange_lids(master, &mut claims);
         let positions = self.plans.assigned.positions.clone();
         // A plan with other LIDs cannot be followed: only changes of the subnet are looked at.
-        let before = self.preparation.last.take();
+        let before = self.standby.preparation.last.take();
         let before = before.filter(|before| before.basis.is(&claims, &positions));
         let job = PlanJob {
             claims: claims.clone(),
@@ -77,7 +77,7 @@ impl Core {
             hardware: self.plans.held_tables(&self.inventory),
             ..PlanJob::first(self.fabric.clone(), self.config.policy.clone())
         };
-        self.preparation = Preparation {
+        self.standby.preparation = Preparation {
             last: before,
             under_way: Some(Basis { claims, positions }),
             is_due: false,
@@ -86,20 +86,20 @@ impl Core {
     }
 
     /// Takes a plan ahead.
-    pub(super) fn on_prepared(&mut self, outcome: Outcome) {
-        let basis = self.preparation.under_way.take();
-        let basis = basis.filter(|_| matches!(self.role, Role::Standby { .. }));
+    pub(crate) fn on_prepared(&mut self, outcome: Outcome) {
+        let basis = self.standby.preparation.under_way.take();
+        let basis = basis.filter(|_| matches!(self.election.role, Role::Standby { .. }));
         if let (Some(basis), Outcome::Plan(plan)) = (basis, outcome) {
             // Which lanes the switches hold, only the plan of the master knows.
             let is_single = plan.routing.lanes.is_single();
-            let before = self.preparation.last.take();
-            self.preparation.last = is_single.then(|| Prepared {
+            let before = self.standby.preparation.last.take();
+            self.standby.preparation.last = is_single.then(|| Prepared {
                 basis,
                 looked: self.compare_ahead(&plan, before.map(|before| before.looked)),
                 plan,
             });
         }
-        if std::mem::take(&mut self.preparation.is_due) {
+        if std::mem::take(&mut self.standby.preparation.is_due) {
             self.prepare();
         }
     }
@@ -111,7 +111,7 @@ impl Core {
             fabric: &self.fabric,
             plan,
             interim: &[],
-            not_kept: &self.not_kept,
+            not_kept: self.writing.not_kept(),
             reregister: &Reregister::default(),
         };
         let scope = before.and_then(|before| before.scope(&comparison).ok());
@@ -122,19 +122,19 @@ impl Core {
 
     /// Goes on from the plan ahead, at a takeover with the state of the store: if it has the same
     /// LIDs and host order. Returns the plan.
-    pub(super) fn take_prepared(&mut self) -> Option<Arc<Plan>> {
-        let prepared = self.preparation.last.take();
+    pub(crate) fn take_prepared(&mut self) -> Option<Arc<Plan>> {
+        let prepared = self.standby.preparation.last.take();
         let prepared = prepared.filter(|prepared| {
             prepared
                 .basis
                 .is(&self.plans.assigned.claims, &self.plans.assigned.positions)
         })?;
-        self.looked = Some(prepared.looked);
+        self.writing.go_on_from(prepared.looked);
         Some(prepared.plan)
     }
 
     /// Forgets the plan ahead.
-    pub(super) fn drop_prepared(&mut self) {
-        self.preparation.last = None;
+    pub(crate) fn drop_prepared(&mut self) {
+        self.standby.preparation.last = None;
     }
 }

@@ -21,8 +21,8 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_state::Role;
 
-use super::Core;
-use super::stage::Stage;
+use crate::Core;
+use crate::stage::Stage;
 
 /// How long after its begin a reading ahead counts: longer than a takeover waits for a silent
 /// master.
@@ -30,14 +30,14 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// A reading ahead.
 #[derive(Debug)]
-pub(super) struct Scouting {
+pub(crate) struct Scouting {
     began: Time,
     /// The number of its sweep.
     sweep: u32,
     /// Blocks of forwarding tables that it reads.
-    pub(super) blocks: BTreeSet<(Guid, u16)>,
+    pub(crate) blocks: BTreeSet<(Guid, u16)>,
     /// Switches that showed PortStateChange.
-    pub(super) reported: BTreeSet<Guid>,
+    pub(crate) reported: BTreeSet<Guid>,
     /// It has ended, and nothing contradicts the last reading of the subnet.
     is_complete: bool,
 }
@@ -51,13 +51,13 @@ impl Scouting {
 impl Core {
     /// Lets the reading ahead begin, if the master does not answer and the subnet was read as it
     /// left it. At most one counts at a time.
-    pub(super) fn scout(&mut self, now: Time) {
-        let scouting = self.follower.scouting.as_ref();
+    pub(crate) fn scout(&mut self, now: Time) {
+        let scouting = self.standby.follower.scouting.as_ref();
         // A takeover reads ARInfo anew, which only then is in doubt.
         let routes_adaptively =
             self.config.policy.adaptive.is_on() || self.inventory.adaptive().next().is_some();
         if scouting.is_some_and(|scouting| scouting.is_fresh(now))
-            || !self.follower.has_caught_up()
+            || !self.standby.follower.has_caught_up()
             || routes_adaptively
         {
             return;
@@ -68,19 +68,19 @@ impl Core {
             Stage::Sweeping(sweep) if sweep.asks_managers_only() => self.drop_stage(),
             _ => return,
         }
-        self.follower.scouting = None;
+        self.standby.follower.scouting = None;
         self.work.scout();
     }
 
     /// The sweep of the reading ahead.
-    pub(super) fn begin_scouting(&mut self, now: Time) -> Option<Sweep> {
-        let Role::Standby { master } = &self.role else {
+    pub(crate) fn begin_scouting(&mut self, now: Time) -> Option<Sweep> {
+        let Role::Standby { master } = &self.election.role else {
             return None;
         };
         let master = master.port;
         let blocks = self.managers_blocks(Some(master));
         let (sweep, blocks) = Sweep::start_ahead(&mut self.inventory, self.config.sweep(), &blocks);
-        self.follower.scouting = Some(Scouting {
+        self.standby.follower.scouting = Some(Scouting {
             began: now,
             sweep: self.inventory.epoch,
             blocks,
@@ -93,44 +93,44 @@ impl Core {
     /// Whether the sweep under way is a reading ahead.
     fn is_scouting(&self) -> bool {
         let number = self.inventory.epoch;
-        let scouting = self.follower.scouting.as_ref();
+        let scouting = self.standby.follower.scouting.as_ref();
         let is_open =
             scouting.is_some_and(|scouting| !scouting.is_complete && scouting.sweep == number);
         is_open && matches!(self.stage, Stage::Sweeping(_))
     }
 
     /// Ends the reading ahead, if the sweep that has ended was one. Returns whether it was.
-    pub(super) fn end_scouting(&mut self, sweep: &mut Sweep, now: Time) -> bool {
+    pub(crate) fn end_scouting(&mut self, sweep: &mut Sweep, now: Time) -> bool {
         let number = self.inventory.epoch;
-        let scouting = self.follower.scouting.as_mut();
+        let scouting = self.standby.follower.scouting.as_mut();
         let Some(scouting) = scouting.filter(|scouting| scouting.sweep == number) else {
             return false;
         };
-        if !matches!(self.role, Role::Standby { .. }) {
-            self.follower.scouting = None;
+        if !matches!(self.election.role, Role::Standby { .. }) {
+            self.standby.follower.scouting = None;
             return false;
         }
         (scouting.reported, scouting.is_complete) = (sweep.take_reported(), true);
         self.meter.discard();
         if sweep.found_stale() || sweep.owes_more(&self.inventory) {
-            self.follower.scouting = None;
+            self.standby.follower.scouting = None;
             // The subnet is not as it was read: it is read again, by this manager as the standby or
             // as the master.
-            self.follower.lose_reading(now);
+            self.standby.follower.lose_reading(now);
         }
         true
     }
 
     /// Takes a reading ahead that has ended and counts.
-    pub(super) fn take_scouted(&mut self, now: Time) -> Option<Scouting> {
-        let scouting = self.follower.scouting.take()?;
+    pub(crate) fn take_scouted(&mut self, now: Time) -> Option<Scouting> {
+        let scouting = self.standby.follower.scouting.take()?;
         (scouting.is_complete && scouting.is_fresh(now)).then_some(scouting)
     }
 
     /// Whether the reading ahead under way can go on as the first one of a takeover.
-    pub(super) fn goes_on_scouting(&self, now: Time) -> bool {
-        let scouting = self.follower.scouting.as_ref();
-        self.follower.is_current
+    pub(crate) fn goes_on_scouting(&self, now: Time) -> bool {
+        let scouting = self.standby.follower.scouting.as_ref();
+        self.standby.follower.is_current
             && self.is_scouting()
             && scouting.is_some_and(|scouting| scouting.is_fresh(now))
     }

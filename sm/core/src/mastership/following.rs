@@ -15,10 +15,10 @@ use rsm_model::footprint::Footprints;
 use rsm_state::{Following, Role};
 
 use super::scouting::Scouting;
-use super::{Core, SavedCoreState};
+use crate::{Core, SavedCoreState};
 
 /// Why the standby reads.
-pub(super) const MASTER_CHANGED: &str = "the master has changed the subnet";
+pub(crate) const MASTER_CHANGED: &str = "the master has changed the subnet";
 
 /// Time between the end of a reading and the begin of the next one of the whole subnet; and that in
 /// which the footprint of a plan follows its number.
@@ -30,7 +30,7 @@ const LONG_PAUSE: Duration = Duration::from_secs(30);
 
 /// Gets that a standby hands to the client ahead of their sending, so that it takes little of the
 /// switches' time from the master.
-pub(super) const AHEAD: usize = 64;
+pub(crate) const AHEAD: usize = 64;
 
 /// A reading that is due.
 #[derive(Debug)]
@@ -42,14 +42,14 @@ enum Due {
 
 /// The readings of a standby.
 #[derive(Default, Debug)]
-pub(super) struct Follower {
-    pub(super) state: Following,
+pub(crate) struct Follower {
+    pub(crate) state: Following,
     /// The footprints that the store has.
-    pub(super) footprints: Footprints,
+    pub(crate) footprints: Footprints,
     /// When the store showed the number of the last plan.
     shown_at: Option<Time>,
     /// The master is writing hardware, as the store shows it.
-    pub(super) is_pushing: bool,
+    pub(crate) is_pushing: bool,
     /// The next reading, and when it begins.
     due: Option<(Due, Time)>,
     /// It waits in the queue of work.
@@ -59,23 +59,23 @@ pub(super) struct Follower {
     /// When the last reading ended, and whether it reached all nodes.
     ended: Option<(Time, bool)>,
     /// The state of the last grant was that of the last reading.
-    pub(super) is_current: bool,
+    pub(crate) is_current: bool,
     /// The reading ahead while the master is silent; `None` without one that counts.
-    pub(super) scouting: Option<Scouting>,
+    pub(crate) scouting: Option<Scouting>,
     /// The master is giving ports that answer nothing without a key other keys.
-    pub(super) keys_change: bool,
+    pub(crate) keys_change: bool,
 }
 
 impl Follower {
     /// When [`Core::follow_master`] has something to do.
-    pub(super) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<Time> {
         let (_, begins) = self.due.as_ref()?;
         let is_free = !self.is_queued && self.reading.is_none() && !self.keys_change;
         is_free.then_some(*begins)
     }
 
     /// Whether a reading is under way.
-    pub(super) fn is_reading(&self) -> bool {
+    pub(crate) fn is_reading(&self) -> bool {
         self.reading.is_some()
     }
 
@@ -84,17 +84,17 @@ impl Follower {
     }
 
     /// Whether the subnet was read as of the last plan that the store has shown.
-    pub(super) fn has_caught_up(&self) -> bool {
+    pub(crate) fn has_caught_up(&self) -> bool {
         self.state.read.is_some() && !self.is_behind() && !self.keys_change
     }
 
     /// Whether the last reading was of the subnet that the master left with this state.
-    pub(super) fn has_read(&self, state: &SavedCoreState) -> bool {
+    pub(crate) fn has_read(&self, state: &SavedCoreState) -> bool {
         !state.is_pushing && self.state.read == Some(state.generation)
     }
 
     /// The standby's last reading no longer counts.
-    pub(super) fn lose_reading(&mut self, now: Time) {
+    pub(crate) fn lose_reading(&mut self, now: Time) {
         self.state.read = None;
         self.schedule(now);
     }
@@ -129,20 +129,20 @@ impl Follower {
 impl Core {
     /// How far this manager has followed the master, if that shares its store.
     pub fn following(&self) -> Option<Following> {
-        let is_standby = matches!(self.role, Role::Standby { .. });
-        (is_standby && self.config.shares_store).then_some(self.follower.state)
+        let is_standby = matches!(self.election.role, Role::Standby { .. });
+        (is_standby && self.config.shares_store).then_some(self.standby.follower.state)
     }
 
     /// The store shows the number of the master's last plan.
-    pub(super) fn on_planned_elsewhere(&mut self, plan: u64, now: Time) {
+    pub(crate) fn on_planned_elsewhere(&mut self, plan: u64, now: Time) {
         // Footprints may be of a later plan, whose number is on its way.
-        let plan = self.follower.footprints.last().max(Some(plan));
-        if self.follower.state.planned == plan {
+        let plan = self.standby.follower.footprints.last().max(Some(plan));
+        if self.standby.follower.state.planned == plan {
             return;
         }
-        self.follower.state.planned = plan;
-        self.follower.shown_at = Some(now);
-        self.follower.schedule(now);
+        self.standby.follower.state.planned = plan;
+        self.standby.follower.shown_at = Some(now);
+        self.standby.follower.schedule(now);
         self.follow_master(now);
         if self.following().is_some() {
             self.publish(now);
@@ -150,43 +150,48 @@ impl Core {
     }
 
     /// When a reading is due.
-    pub(super) fn following_due(&self) -> Option<Time> {
-        let is_standby = matches!(self.role, Role::Standby { .. });
-        self.follower.deadline().filter(|_| is_standby)
+    pub(crate) fn following_due(&self) -> Option<Time> {
+        let is_standby = matches!(self.election.role, Role::Standby { .. });
+        self.standby.follower.deadline().filter(|_| is_standby)
     }
 
     /// Begins to read what the master has changed since the last reading, if that is due.
-    pub(super) fn follow_master(&mut self, now: Time) {
+    pub(crate) fn follow_master(&mut self, now: Time) {
         if self.following_due().is_none_or(|due| due > now) {
             return;
         }
-        self.follower.is_queued = true;
-        match &self.follower.due {
+        self.standby.follower.is_queued = true;
+        match &self.standby.follower.due {
             Some((Due::Parts(..), _)) => self.work.follow(),
             _ => self.work.sweep_everything(true, MASTER_CHANGED),
         }
     }
 
     /// A sweep of the whole subnet begins: what was read before no longer is of one moment.
-    pub(super) fn begin_reading(&mut self, audit: bool) {
-        let is_standby = matches!(self.role, Role::Standby { .. });
-        self.follower.state.read = None;
-        self.follower.is_queued = false;
-        self.follower.reading = self.follower.state.planned.filter(|_| is_standby && audit);
+    pub(crate) fn begin_reading(&mut self, audit: bool) {
+        let is_standby = matches!(self.election.role, Role::Standby { .. });
+        self.standby.follower.state.read = None;
+        self.standby.follower.is_queued = false;
+        self.standby.follower.reading = self
+            .standby
+            .follower
+            .state
+            .planned
+            .filter(|_| is_standby && audit);
     }
 
     /// The sweep of what the master has changed.
-    pub(super) fn begin_following(&mut self, now: Time) -> Option<Sweep> {
-        self.follower.is_queued = false;
-        if !matches!(self.role, Role::Standby { .. }) {
+    pub(crate) fn begin_following(&mut self, now: Time) -> Option<Sweep> {
+        self.standby.follower.is_queued = false;
+        if !matches!(self.election.role, Role::Standby { .. }) {
             return None;
         }
-        let Some((Due::Parts(plan, parts), _)) = &self.follower.due else {
+        let Some((Due::Parts(plan, parts), _)) = &self.standby.follower.due else {
             // News of the store came between.
-            self.follower.schedule(now);
+            self.standby.follower.schedule(now);
             return None;
         };
-        self.follower.reading = Some(*plan);
+        self.standby.follower.reading = Some(*plan);
         Some(Sweep::start_following(
             &mut self.inventory,
             self.config.sweep(),
@@ -195,14 +200,14 @@ impl Core {
     }
 
     /// A sweep has ended: the number of the plan that it is of, if it was a reading.
-    pub(super) fn take_reading(&mut self) -> Option<u64> {
-        self.follower.reading.take()
+    pub(crate) fn take_reading(&mut self) -> Option<u64> {
+        self.standby.follower.reading.take()
     }
 
     /// A sweep of a standby has ended; `read` is the plan that it is of, if it was a reading.
-    pub(super) fn end_reading(&mut self, read: Option<u64>, sweep: &Sweep, now: Time) {
+    pub(crate) fn end_reading(&mut self, read: Option<u64>, sweep: &Sweep, now: Time) {
         if read.is_none() {
-            return self.follower.schedule(now);
+            return self.standby.follower.schedule(now);
         }
         let is_complete = match sweep.scope() {
             SweepScope::Full { .. } => self.work.is_covered(),
@@ -210,13 +215,13 @@ impl Core {
         };
         if sweep.is_contradicted(&self.inventory) {
             // Its answers may be other nodes'; a sweep of everything waits.
-            return self.follower.lose_reading(now);
+            return self.standby.follower.lose_reading(now);
         }
-        self.follower.ended = Some((now, is_complete));
+        self.standby.follower.ended = Some((now, is_complete));
         if is_complete {
-            self.follower.state.read = read;
+            self.standby.follower.state.read = read;
         }
-        self.follower.schedule(now);
+        self.standby.follower.schedule(now);
         if is_complete {
             self.prepare();
             self.publish(now);

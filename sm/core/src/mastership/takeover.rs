@@ -10,74 +10,76 @@
 //! read only from kinds of switches that have it, when the core finds them with tables.
 
 use rsm_config::Takeover;
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::{Guid, Lid};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_model::{InventoryPort, InventorySwitch};
+use rsm_model::{InventoryPort, InventorySwitch, Mark};
 
-use super::Core;
+/// How far tables of another manager count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trust {
+    pub(crate) takeover: Takeover,
+    pub(crate) routes_adaptively: bool,
+    /// This manager has stored state: tables of a manager at this port are its own.
+    pub(crate) remembers: bool,
+}
 
-impl Core {
-    /// Begins to manage the subnet: the manager before may have turned adaptive routing on since
-    /// this one first read the switches.
-    pub(super) fn begin_takeover(&mut self) {
-        // The standby's searches for paths are no part of the takeover.
-        drop(self.inventory.take_searched());
-        self.inventory.forget_taken_over();
-        let routes_adaptively = self.config.policy.adaptive.is_on();
-        let switches = self.inventory.switches();
-        // The others are not touched: what is known of them stays as it was last computed.
-        let doubtful: Vec<Guid> = switches
-            .filter(|(_, _, switch)| routes_adaptively || is_doubtful(switch))
-            .map(|(guid, ..)| guid)
-            .collect();
-        for guid in doubtful {
-            if let Some(switch) = self.inventory.switch_mut(guid) {
-                switch.lft.trust();
-                switch.adaptive.forget();
-                switch.keeps_adaptive_routing = false;
-            }
-        }
-    }
-
-    /// Decides for each switch whether its tables count, after a sweep as the master.
-    pub(super) fn decide_tables(&mut self) {
-        let local = self.inventory.local;
-        let local = local.and_then(|local| self.inventory.port(local)?.info.as_ref());
-        let own_lid = local.map_or(Lid::NONE, |info| info.lid());
-        // Without stored state, tables of a manager at this port may be those of another manager.
-        let remembers = self.plans.generation() > 0;
-        let takeover = self.config.takeover;
-        let routes_adaptively = self.config.policy.adaptive.is_on();
-        let written: Vec<Guid> = self.inventory.written_since(self.tables_decided).collect();
-        for guid in written {
-            let Some((switch, ports)) = self.inventory.switch_with_ports_mut(guid) else {
-                continue;
-            };
-            let is_new = !std::mem::replace(&mut switch.taken_over, true);
-            if routes_adaptively && takeover != Takeover::Rewrite {
-                adopt(switch);
-            }
-            let is_foreign = is_new && is_foreign(ports, own_lid, remembers);
-            if !switch.lft.is_distrusted() && distrusts(takeover, switch, is_foreign) {
-                switch.lft.distrust();
-            }
-        }
-        self.tables_decided = self.inventory.mark();
-    }
-
-    /// Distrusts all tables: the operator wants every block written.
-    pub(super) fn distrust_all_tables(&mut self) {
-        for switch in self.inventory.switches_mut() {
-            switch.lft.distrust();
+/// Begins to manage the subnet: the manager before may have turned adaptive routing on since
+/// this one first read the switches.
+pub(crate) fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
+    // The standby's searches for paths are no part of the takeover.
+    drop(inventory.take_searched());
+    inventory.forget_taken_over();
+    let switches = inventory.switches();
+    // The others are not touched: what is known of them stays as it was last computed.
+    let doubtful: Vec<Guid> = switches
+        .filter(|(_, _, switch)| routes_adaptively || is_doubtful(switch))
+        .map(|(guid, ..)| guid)
+        .collect();
+    for guid in doubtful {
+        if let Some(switch) = inventory.switch_mut(guid) {
+            switch.lft.trust();
             switch.adaptive.forget();
             switch.keeps_adaptive_routing = false;
         }
     }
+}
 
-    /// Switches whose packets may take other paths than the routes in force.
-    pub(super) fn findings_of_takeover(&self) -> impl Iterator<Item = Finding> + '_ {
-        self.inventory.adaptive().filter_map(|guid| {
-            let node = self.inventory.node(guid)?;
+/// Decides for each switch that was written after `since` whether its tables count, after a sweep
+/// as the master.
+pub(crate) fn decide(inventory: &mut Inventory, since: Mark, trust: Trust) {
+    let local = inventory.local;
+    let local = local.and_then(|local| inventory.port(local)?.info.as_ref());
+    let own_lid = local.map_or(Lid::NONE, |info| info.lid());
+    let written: Vec<Guid> = inventory.written_since(since).collect();
+    for guid in written {
+        let Some((switch, ports)) = inventory.switch_with_ports_mut(guid) else {
+            continue;
+        };
+        let is_new = !std::mem::replace(&mut switch.taken_over, true);
+        if trust.routes_adaptively && trust.takeover != Takeover::Rewrite {
+            adopt(switch);
+        }
+        let is_foreign = is_new && is_foreign(ports, own_lid, trust.remembers);
+        if !switch.lft.is_distrusted() && distrusts(trust.takeover, switch, is_foreign) {
+            switch.lft.distrust();
+        }
+    }
+}
+
+/// Distrusts all tables: the operator wants every block written.
+pub(crate) fn distrust_all(inventory: &mut Inventory) {
+    for switch in inventory.switches_mut() {
+        switch.lft.distrust();
+        switch.adaptive.forget();
+        switch.keeps_adaptive_routing = false;
+    }
+}
+
+/// Switches whose packets may take other paths than the routes in force.
+pub(crate) fn findings(inventory: &Inventory) -> impl Iterator<Item = Finding> + '_ {
+    inventory.adaptive().filter_map(move |guid| {
+            let node = inventory.node(guid)?;
             let switch = node.switch.as_ref()?;
             if switch.adaptive.is_own() && !switch.keeps_adaptive_routing {
                 return None;
@@ -96,12 +98,11 @@ impl Core {
             };
             let text = format!(
                 "{} routes adaptively (ARInfo), as another subnet manager left it: packets may take ways that are not those in force and that no proof covers; {why}",
-                self.inventory.name(guid)
+                inventory.name(guid)
             );
             let (kind, subject) = (FindingKind::AdaptiveRouting, Subject::Node(guid));
             Some(Finding::new(kind, subject, severity, text))
         })
-    }
 }
 
 /// Whether a manager that was not master a moment ago knows less of a switch than it had read.

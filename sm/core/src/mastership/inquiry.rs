@@ -35,11 +35,11 @@ use rsm_mad::wire::header::AttrId;
 use rsm_state::{Other, Role};
 
 use super::epoch::{CHECK_LIMIT, Holding};
-use super::requests::{Context, routes};
 use super::role::{self, ElectionOutcome};
-use super::stage::Stage;
-use super::trials::Desk;
-use super::{Core, Mode};
+use crate::requests::{Context, routes};
+use crate::stage::Stage;
+use crate::trials::Desk;
+use crate::{Core, Mode};
 
 /// How long a master waits before it asks again, when no manager and not even its own port has
 /// answered.
@@ -51,7 +51,7 @@ const FRESH: Duration = Duration::from_millis(100);
 
 /// Why this subnet manager may no longer be the only master.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum MastershipDoubt {
+pub(crate) enum MastershipDoubt {
     /// Another master shows itself, and this one ran all the time: precedence decides.
     Rival,
     /// This process did not run for a while: another master has taken over.
@@ -60,7 +60,7 @@ pub(super) enum MastershipDoubt {
 
 /// A question of the inquiry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Question {
+pub(crate) enum Question {
     /// PortInfo of the own port.
     OwnPort(PortKey),
     /// SMInfo of the manager behind a port.
@@ -71,14 +71,14 @@ pub(super) enum Question {
 
 /// Signs that another manager acts as master.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Suspicion {
+pub(crate) struct Suspicion {
     /// The other manager's LID, where it is known.
-    pub(super) lid: Option<Lid>,
+    pub(crate) lid: Option<Lid>,
 }
 
 /// The questions and their answers so far.
 #[derive(Debug)]
-pub(super) struct Inquiry {
+pub(crate) struct Inquiry {
     doubt: MastershipDoubt,
     /// When the questions were asked; `None` once those with an answer were asked again.
     asked: Option<Time>,
@@ -94,14 +94,14 @@ pub(super) struct Inquiry {
     /// When the inquiry asks all questions again, because the own port did not answer.
     again_at: Option<Time>,
     /// Until when the inquiry waits for the answer whether the epoch is still this manager's.
-    pub(super) epoch_until: Option<Time>,
+    pub(crate) epoch_until: Option<Time>,
     /// Another manager holds the epoch: without another master in sight, this one discovers again.
-    pub(super) is_deposed: bool,
+    pub(crate) is_deposed: bool,
 }
 
 impl Inquiry {
     /// When [`Core::inquire_again`] has something to do.
-    pub(super) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<Time> {
         [self.again_at, self.epoch_until]
             .into_iter()
             .flatten()
@@ -110,7 +110,7 @@ impl Inquiry {
 }
 
 /// Ports with a subnet manager, by IsSM or an earlier answer, in their order; without the own port.
-pub(super) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortKey> + '_ {
+pub(crate) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortKey> + '_ {
     inventory.nodes().flat_map(move |(guid, node)| {
         let end_ports = if node.is_switch() {
             0..1
@@ -135,16 +135,16 @@ pub(super) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortK
 
 impl Core {
     /// Whether this manager may write hardware now: as the master without an open inquiry.
-    pub(super) fn may_set(&self) -> bool {
+    pub(crate) fn may_set(&self) -> bool {
         self.config.mode == Mode::Manage
-            && self.role == Role::Master
+            && self.election.role == Role::Master
             && self.election.inquiry.is_none()
             && self.epoch.permits()
     }
 
     /// Whether another manager may have taken the subnet over from this master, and an inquiry is to
     /// find it.
-    pub(super) fn may_be_replaced(&self) -> bool {
+    pub(crate) fn may_be_replaced(&self) -> bool {
         let inquiry = self.election.inquiry.as_ref();
         inquiry.is_some_and(|inquiry| inquiry.doubt == MastershipDoubt::Paused)
     }
@@ -155,17 +155,17 @@ impl Core {
     /// Silence across a pause proves nothing: the client repeats the Gets that were out, and no
     /// Sets. An epoch that this manager does not manage with yet proves nothing either, nor does a
     /// claim whose answer comes after the pause.
-    pub(super) fn on_pause(&mut self, now: Time) {
+    pub(crate) fn on_pause(&mut self, now: Time) {
         self.halt_push();
         self.forget_silence();
         // A manager that handed over before the pause may be master again.
         self.election.predecessor = None;
-        if self.role != Role::Master
+        if self.election.role != Role::Master
             && matches!(self.epoch.holding, Holding::Claimed(_) | Holding::Held(_))
         {
             self.release_epoch();
         }
-        match self.role {
+        match self.election.role {
             Role::NotActive => {}
             Role::Discovering => {
                 self.drop_stage();
@@ -193,7 +193,7 @@ impl Core {
 
     /// Suspects another master if a PortInfo that a sweep read shows a new MasterSMLID where it
     /// showed this manager's before.
-    pub(super) fn suspect_another_master(&mut self, query: Query, data: &[u8; 64]) {
+    pub(crate) fn suspect_another_master(&mut self, query: Query, data: &[u8; 64]) {
         let Query::Port(key) = query else { return };
         let Some(own) = self.local_port().map(|info| info.lid()) else {
             return;
@@ -207,9 +207,9 @@ impl Core {
     }
 
     /// Begins an inquiry after a sign of another master, and ends one whose answers suffice.
-    pub(super) fn settle_doubts(&mut self, now: Time) {
+    pub(crate) fn settle_doubts(&mut self, now: Time) {
         if let Some(suspicion) = self.election.suspicion.take()
-            && self.role == Role::Master
+            && self.election.role == Role::Master
             && !self.config.ignores_others
             && self.election.inquiry.is_none()
             && !matches!(self.stage, Stage::HandingOver(_))
@@ -225,7 +225,7 @@ impl Core {
     }
 
     /// Asks all questions about another master; earlier answers no longer count.
-    pub(super) fn inquire(&mut self, doubt: MastershipDoubt, lid: Option<Lid>, now: Time) {
+    pub(crate) fn inquire(&mut self, doubt: MastershipDoubt, lid: Option<Lid>, now: Time) {
         let is_checked = doubt == MastershipDoubt::Paused && self.check_epoch();
         let Some(local) = self.inventory.local else {
             return;
@@ -255,7 +255,7 @@ impl Core {
 
     /// An epoch that was granted while the inquiry is open may be of before the pause: asks whether
     /// it still is this manager's.
-    pub(super) fn check_granted(&mut self, now: Time) {
+    pub(crate) fn check_granted(&mut self, now: Time) {
         if self.may_be_replaced()
             && self.check_epoch()
             && let Some(inquiry) = &mut self.election.inquiry
@@ -307,7 +307,7 @@ impl Core {
     }
 
     /// Takes the answer to `question`, or its silence.
-    pub(super) fn on_inquiry(
+    pub(crate) fn on_inquiry(
         &mut self,
         question: Question,
         outcome: &Result<Response, RequestFailure>,
@@ -438,7 +438,7 @@ impl Core {
     /// Another master ran beside this one: precedence decides.
     fn face_rivals(&mut self, others: &[Other], now: Time) {
         let identity = self.identity();
-        let verdict = role::decide(&self.role, others, identity, self.own_guid(), None);
+        let verdict = role::decide(&self.election.role, others, identity, self.own_guid(), None);
         match verdict {
             ElectionOutcome::HandOver(heir) => {
                 self.drop_stage();
@@ -472,9 +472,9 @@ impl Core {
     }
 
     /// Another manager is master, and is not to be met at a known port: discovers the subnet again.
-    pub(super) fn discover_again(&mut self, cause: impl Into<String>, now: Time) {
+    pub(crate) fn discover_again(&mut self, cause: impl Into<String>, now: Time) {
         self.drop_stage();
-        self.role = Role::Discovering;
+        self.election.role = Role::Discovering;
         self.work.sweep_everything(true, cause);
         self.publish(now);
     }
@@ -486,7 +486,7 @@ impl Core {
             self.election.unsure.clear();
             self.work
                 .sweep_everything(true, "another subnet manager wrote the subnet");
-        } else if self.unfinished {
+        } else if self.writing.is_open() {
             let cause = "the push was halted until no other master was found";
             for device in std::mem::take(&mut self.election.unsure) {
                 self.work.look_at(device, cause);
@@ -496,7 +496,7 @@ impl Core {
     }
 
     /// Sends trap 144 to weaker masters, so that they hand over, and keeps them for the operator.
-    pub(super) fn warn_rivals(&mut self, others: Vec<Other>, predecessor: Option<Guid>) {
+    pub(crate) fn warn_rivals(&mut self, others: Vec<Other>, predecessor: Option<Guid>) {
         let mut rivals = others;
         rivals.retain(|other| other.is_master() && Some(other.guid) != predecessor);
         for rival in &rivals {
@@ -506,13 +506,13 @@ impl Core {
     }
 
     /// Other masters over which this one has precedence.
-    pub(super) fn rivals(&self) -> impl Iterator<Item = &Other> {
-        let is_master = self.role == Role::Master;
+    pub(crate) fn rivals(&self) -> impl Iterator<Item = &Other> {
+        let is_master = self.election.role == Role::Master;
         self.election.rivals.iter().filter(move |_| is_master)
     }
 
     /// Asks all questions again if that is due, and waits for the store no longer than it may.
-    pub(super) fn inquire_again(&mut self, now: Time) {
+    pub(crate) fn inquire_again(&mut self, now: Time) {
         if let Some(inquiry) = &mut self.election.inquiry {
             inquiry.epoch_until.take_if(|until| *until <= now);
         }
@@ -528,7 +528,7 @@ impl Core {
     }
 
     /// Ends the inquiry without a verdict: another event has settled it.
-    pub(super) fn drop_inquiry(&mut self) {
+    pub(crate) fn drop_inquiry(&mut self) {
         if self.election.inquiry.take().is_some() {
             self.client
                 .withdraw(|context| matches!(context, Context::Inquiry(_)));
@@ -558,10 +558,10 @@ impl Core {
     }
 
     /// Drops the stage under way, and its requests.
-    pub(super) fn drop_stage(&mut self) {
+    pub(crate) fn drop_stage(&mut self) {
         self.halt_push();
         if matches!(self.stage, Stage::Pushing(_)) {
-            self.unfinished = true;
+            self.writing.leave_open();
         }
         self.client
             .withdraw(|context| matches!(context, Context::Sweep(_) | Context::HandOver));
@@ -571,7 +571,7 @@ impl Core {
     }
 
     /// Asks managers that show IsSM and did not answer before. The sweep does not wait for them.
-    pub(super) fn ask_silent_managers(&mut self) {
+    pub(crate) fn ask_silent_managers(&mut self) {
         let silent: Vec<PortKey> = manager_ports(&self.inventory)
             .filter(|&key| self.inventory.manager(key).is_none())
             .collect();
@@ -589,7 +589,7 @@ impl Core {
     }
 
     /// Takes the SMInfo of a manager that was silent before.
-    pub(super) fn on_silent_manager(
+    pub(crate) fn on_silent_manager(
         &mut self,
         key: PortKey,
         outcome: &Result<Response, RequestFailure>,

@@ -8,12 +8,11 @@
 
 use std::time::Duration;
 
-use rsm_hardware::diff::Reregister;
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::Role;
 
-use super::Core;
+use crate::Core;
 
 /// A master that lived so much longer in the fabric than in the store may have acknowledged what the
 /// store does not have. Signs of life come four times a second, and half as often from an etcd whose
@@ -26,7 +25,7 @@ const SHOWN_FOR: Duration = Duration::from_secs(600);
 
 /// Registrations that this manager knows to be lost.
 #[derive(Debug, Default)]
-pub(super) struct LostRegistrations {
+pub(crate) struct LostRegistrations {
     /// Until when the finding is shown, and why registrations are missing.
     shown: Option<(Time, String)>,
     /// Hosts are still to be asked to register again.
@@ -35,7 +34,7 @@ pub(super) struct LostRegistrations {
 
 impl LostRegistrations {
     /// When [`Core::mind_lost_registrations`] has something to do.
-    pub(super) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<Time> {
         self.shown.as_ref().map(|&(until, _)| until)
     }
 }
@@ -43,8 +42,8 @@ impl LostRegistrations {
 impl Core {
     /// Before a grant: whether the master before lived on without the store, in which its last sign
     /// of life was seen `unseen` ago.
-    pub(super) fn note_life_without_store(&mut self, is_other: bool, unseen: Duration, now: Time) {
-        let is_standby = matches!(self.role, Role::Standby { .. });
+    pub(crate) fn note_life_without_store(&mut self, is_other: bool, unseen: Duration, now: Time) {
+        let is_standby = matches!(self.election.role, Role::Standby { .. });
         let silent = self.election.peer_polls.silent_for(now);
         let Some(silent) = silent.filter(|_| is_standby && is_other) else {
             // Without its answers in the fabric nothing is known of its last moments.
@@ -62,13 +61,13 @@ impl Core {
 
     /// Before a takeover without the store: the state may lack what came to the master since it was
     /// last seen.
-    pub(super) fn note_takeover_without_store(&mut self, now: Time) {
+    pub(crate) fn note_takeover_without_store(&mut self, now: Time) {
         let follows_another = self.local_port().is_some_and(|info| {
             let master = info.master_sm_lid();
             master.is_unicast() && master != info.lid()
         });
-        let is_standby = matches!(self.role, Role::Standby { .. });
-        if is_standby || self.role == Role::Discovering && follows_another {
+        let is_standby = matches!(self.election.role, Role::Standby { .. });
+        if is_standby || self.election.role == Role::Discovering && follows_another {
             let text = "the shared store does not answer this manager, which goes on with what that last showed";
             self.note_lost(text.to_owned(), now);
         }
@@ -85,16 +84,14 @@ impl Core {
     }
 
     /// Asks all hosts to register again, if registrations are missing.
-    pub(super) fn ask_hosts_again(&mut self) {
+    pub(crate) fn ask_hosts_again(&mut self) {
         if std::mem::take(&mut self.epoch.lost.is_due) {
-            self.reregister = Reregister::everybody();
-            // The comparison before took no port for this.
-            self.looked = None;
+            self.writing.reregister_everybody();
         }
     }
 
     /// Ends the finding at its time.
-    pub(super) fn mind_lost_registrations(&mut self, now: Time) {
+    pub(crate) fn mind_lost_registrations(&mut self, now: Time) {
         if self.epoch.lost.deadline().is_some_and(|until| until <= now) {
             self.epoch.lost.shown = None;
             self.publish(now);
@@ -102,9 +99,9 @@ impl Core {
     }
 
     /// The finding about registrations that are missing.
-    pub(super) fn finding_of_lost_registrations(&self) -> Option<Finding> {
+    pub(crate) fn finding_of_lost_registrations(&self) -> Option<Finding> {
         let (_, why) = self.epoch.lost.shown.as_ref()?;
-        if self.role != Role::Master {
+        if self.election.role != Role::Master {
             return None;
         }
         let text = format!(

@@ -14,9 +14,9 @@ use rsm_ids::{Guid, Lid};
 use rsm_plan::lids::{Apart, Claim, Claims};
 use rsm_state::Role;
 
-use super::Core;
 use super::epoch::{EpochState, Holding};
-use super::plans::assigned::last_lid;
+use crate::Core;
+use crate::plans::assigned::last_lid;
 
 /// LIDs of a block: as many ports can be new in a part of the fabric before its manager gives LIDs
 /// that another one may give, too.
@@ -36,7 +36,7 @@ impl EpochState {
     }
 
     /// A port has got a new LID.
-    pub(super) fn note_given(&mut self, port: Guid) {
+    pub(crate) fn note_given(&mut self, port: Guid) {
         if self.is_apart() {
             Arc::make_mut(&mut self.apart.given).insert(port);
         }
@@ -45,7 +45,7 @@ impl EpochState {
 
 impl Core {
     /// How LIDs are given and kept now.
-    pub(super) fn apart(&mut self) -> Apart {
+    pub(crate) fn apart(&mut self) -> Apart {
         if !self.epoch.is_apart() {
             self.epoch.apart = Apart::default();
         } else if self.epoch.apart.block.is_none() {
@@ -74,8 +74,8 @@ impl Core {
     }
 
     /// Takes the LIDs that the holder of the epoch has stored.
-    pub(super) fn on_claims(&mut self, claims: Arc<Claims>) {
-        match (&self.role, self.epoch.holding) {
+    pub(crate) fn on_claims(&mut self, claims: Arc<Claims>) {
+        match (&self.election.role, self.epoch.holding) {
             (_, Holding::Held(_) | Holding::Unshared) => {}
             (Role::Master, _) => self.plans.assigned.add_claims(&claims),
             // Its own claims may be older than those of the master.
@@ -84,9 +84,9 @@ impl Core {
     }
 
     /// Takes the host order that the holder of the epoch has stored.
-    pub(super) fn on_positions(&mut self, positions: Arc<HostPositions>) {
+    pub(crate) fn on_positions(&mut self, positions: Arc<HostPositions>) {
         let is_own = matches!(self.epoch.holding, Holding::Held(_) | Holding::Unshared);
-        if !is_own && self.role != Role::Master {
+        if !is_own && self.election.role != Role::Master {
             self.plans.assigned.positions = positions;
         }
     }

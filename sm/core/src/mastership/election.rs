@@ -32,10 +32,11 @@ use rsm_state::{Identity, Other, Role};
 
 use super::inquiry::{Inquiry, Suspicion};
 use super::peer_polls::PeerPolls;
-use super::requests::{Context, routes};
+use super::role;
 use super::silent_managers::SilentManagers;
-use super::stage::Stage;
-use super::{Core, role};
+use crate::Core;
+use crate::requests::{Context, routes};
+use crate::stage::Stage;
 
 /// How long this manager does not offer the subnet again to one that did not take it over.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
@@ -45,45 +46,58 @@ const REFUSED_FOR: Duration = Duration::from_secs(30);
 const DEFERRED_MAX: usize = 64;
 
 /// Election state kept between sweeps.
-#[derive(Default, Debug)]
-pub(super) struct Election {
+#[derive(Debug)]
+pub(crate) struct Election {
+    /// The role of this manager.
+    pub(crate) role: Role,
     /// The manager that has just handed over. Its SMInfo from before does not count until the next
     /// sweep has read it anew.
-    pub(super) predecessor: Option<Guid>,
+    pub(crate) predecessor: Option<Guid>,
     /// The manager that refused the subnet, and until when it is not offered again.
     refused: Option<(Guid, Time)>,
     /// Number of traps sent to masters; their transaction ID.
     traps: u64,
     /// The inquiry whether this manager is still the master, while one is under way.
-    pub(super) inquiry: Option<Box<Inquiry>>,
+    pub(crate) inquiry: Option<Box<Inquiry>>,
     /// Questions for SMInfo that wait until this manager knows whether it is still the master.
-    pub(super) deferred: Vec<Datagram>,
+    pub(crate) deferred: Vec<Datagram>,
     /// Something showed another master since the last inquiry.
-    pub(super) suspicion: Option<Suspicion>,
+    pub(crate) suspicion: Option<Suspicion>,
     /// Devices with withdrawn Sets that may have arrived: a sweep reads them before the next push.
-    pub(super) unsure: BTreeSet<Guid>,
+    pub(crate) unsure: BTreeSet<Guid>,
     /// Questions in a row that the master has not answered.
-    pub(super) silent_polls: u32,
+    pub(crate) silent_polls: u32,
     /// The first sweep ends with this manager not active.
-    pub(super) starts_inactive: bool,
+    pub(crate) starts_inactive: bool,
     /// Other masters, over which this one has precedence, that have not handed over yet.
-    pub(super) rivals: Vec<Other>,
+    pub(crate) rivals: Vec<Other>,
     /// The questions to a master that shares the store.
-    pub(super) peer_polls: PeerPolls,
+    pub(crate) peer_polls: PeerPolls,
     /// Managers that show themselves and answer nothing.
-    pub(super) silent: SilentManagers,
+    pub(crate) silent: SilentManagers,
 }
 
 impl Election {
-    pub(super) fn new(starts_inactive: bool) -> Election {
+    pub(crate) fn new(starts_inactive: bool) -> Election {
         Election {
+            role: Role::Discovering,
+            predecessor: None,
+            refused: None,
+            traps: 0,
+            inquiry: None,
+            deferred: Vec::new(),
+            suspicion: None,
+            unsure: BTreeSet::new(),
+            silent_polls: 0,
             starts_inactive,
-            ..Election::default()
+            rivals: Vec::new(),
+            peer_polls: PeerPolls::default(),
+            silent: SilentManagers::default(),
         }
     }
 
     /// When the inquiry or a poll asks again.
-    pub(super) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<Time> {
         let inquiry = self.inquiry.as_ref().and_then(|inquiry| inquiry.deadline());
         [inquiry, self.peer_polls.deadline()]
             .into_iter()
@@ -94,7 +108,7 @@ impl Election {
 
 /// The subnet is being handed over.
 #[derive(Debug)]
-pub(super) struct HandingOver {
+pub(crate) struct HandingOver {
     to: Other,
     /// Whether the other manager takes the subnet; `None` before its answer.
     accepted: Option<bool>,
@@ -102,14 +116,14 @@ pub(super) struct HandingOver {
 
 impl HandingOver {
     /// Takes the other manager's answer, or its silence.
-    pub(super) fn handle(&mut self, outcome: &Result<Response, RequestFailure>) {
+    pub(crate) fn handle(&mut self, outcome: &Result<Response, RequestFailure>) {
         self.accepted = Some(matches!(outcome, Ok(response) if response.status.is_ok()));
     }
 }
 
 impl Core {
     /// Answers SubnGet(SMInfo), and SubnSet(SMInfo) from another manager.
-    pub(super) fn on_sm_info(&mut self, datagram: &Datagram) {
+    pub(crate) fn on_sm_info(&mut self, datagram: &Datagram) {
         let request = Smp::from_bytes(&datagram.mad);
         let has_key = self
             .inventory
@@ -162,12 +176,14 @@ impl Core {
         };
         let fits = !self.config.ignores_others
             && match control {
-                SmControl::HANDOVER => self.role != Role::NotActive,
-                SmControl::ACKNOWLEDGE => matches!(self.role, Role::Standby { .. } | Role::Master),
-                SmControl::DISABLE | SmControl::DISCOVER => {
-                    matches!(self.role, Role::Standby { .. })
+                SmControl::HANDOVER => self.election.role != Role::NotActive,
+                SmControl::ACKNOWLEDGE => {
+                    matches!(self.election.role, Role::Standby { .. } | Role::Master)
                 }
-                SmControl::STANDBY => self.role == Role::NotActive,
+                SmControl::DISABLE | SmControl::DISCOVER => {
+                    matches!(self.election.role, Role::Standby { .. })
+                }
+                SmControl::STANDBY => self.election.role == Role::NotActive,
                 _ => false,
             };
         fits && sender.sm_state() == giver && self.counts(sender.guid(), sender.sm_key())
@@ -185,23 +201,23 @@ impl Core {
                 let in_doubt = self.election.inquiry.is_some();
                 self.drop_inquiry();
                 if in_doubt {
-                    self.role = Role::Discovering;
+                    self.election.role = Role::Discovering;
                     self.doubt_epoch();
-                } else if self.role != Role::Master {
+                } else if self.election.role != Role::Master {
                     // Send it before the role changes: an acknowledgement comes from a standby.
                     if let Some(other) = &known {
                         self.tell(other, SmControl::ACKNOWLEDGE);
                     }
-                    self.role = Role::Discovering;
+                    self.election.role = Role::Discovering;
                 }
                 self.election.predecessor = Some(sender);
                 self.work
                     .sweep_everything(true, format!("{name} handed the subnet over"));
             }
-            SmControl::DISABLE => self.role = Role::NotActive,
+            SmControl::DISABLE => self.election.role = Role::NotActive,
             SmControl::STANDBY | SmControl::DISCOVER => {
                 // The sweep finds the master that gave the order, and ends in standby.
-                self.role = Role::Discovering;
+                self.election.role = Role::Discovering;
                 self.work
                     .sweep_everything(false, "ordered by the master subnet manager");
             }
@@ -210,7 +226,7 @@ impl Core {
     }
 
     /// Offers the subnet to `to`, unless `to` refused it a short time ago. Returns whether it did.
-    pub(super) fn hand_over(&mut self, to: Other, now: Time) -> bool {
+    pub(crate) fn hand_over(&mut self, to: Other, now: Time) -> bool {
         let refused = self
             .election
             .refused
@@ -228,7 +244,7 @@ impl Core {
     }
 
     /// Ends the handover after the other manager's answer. Returns whether it has answered.
-    pub(super) fn end_hand_over(&mut self, now: Time) -> bool {
+    pub(crate) fn end_hand_over(&mut self, now: Time) -> bool {
         let Stage::HandingOver(handing_over) = &self.stage else {
             return false;
         };
@@ -248,11 +264,11 @@ impl Core {
         true
     }
 
-    pub(super) fn stand_by(&mut self, master: Other, now: Time) {
+    pub(crate) fn stand_by(&mut self, master: Other, now: Time) {
         let role = Role::Standby { master };
-        let is_news = self.role != role;
+        let is_news = self.election.role != role;
         self.release_epoch();
-        self.role = role;
+        self.election.role = role;
         // A takeover moves no LID.
         self.plans.keep_lids();
         self.election.silent_polls = 0;
@@ -264,7 +280,7 @@ impl Core {
     }
 
     /// Whether the standby asks the silent master once more before it takes the subnet over.
-    pub(super) fn waits_for_master(&mut self, now: Time) -> bool {
+    pub(crate) fn waits_for_master(&mut self, now: Time) -> bool {
         self.election.silent_polls = self.election.silent_polls.saturating_add(1);
         let waits = self.election.silent_polls < self.config.poll_limit;
         if waits {
@@ -276,7 +292,7 @@ impl Core {
 
     /// The other subnet managers that count in the election: none where the operator says so, and
     /// only those with this manager's SM_Key that he allows.
-    pub(super) fn other_managers(&self) -> Vec<Other> {
+    pub(crate) fn other_managers(&self) -> Vec<Other> {
         if self.config.ignores_others {
             return Vec::new();
         }
@@ -287,7 +303,7 @@ impl Core {
 
     /// Whether the manager with this GUID and SM_Key counts: it shows the SM_Key of this one, or
     /// hides its own from requests without its M_Key and shares the store of this one.
-    pub(super) fn counts(&self, manager: Guid, sm_key: u64) -> bool {
+    pub(crate) fn counts(&self, manager: Guid, sm_key: u64) -> bool {
         let shares_store = self.epoch.configurations.contains_key(&manager);
         let has_key = sm_key == self.config.identity.sm_key || sm_key == 0 && shares_store;
         has_key && self.allows(manager)
@@ -300,16 +316,16 @@ impl Core {
     }
 
     /// This manager as it shows itself in its present role.
-    pub(super) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> Identity {
         let mut identity = self.config.identity;
-        if self.role == Role::Master {
+        if self.election.role == Role::Master {
             identity.priority = identity.priority.max(self.config.master_priority);
         }
         identity
     }
 
     /// Managers that show themselves and do not count, by their GUID or by their SM_Key.
-    pub(super) fn findings_of_strangers(&self) -> impl Iterator<Item = Finding> + '_ {
+    pub(crate) fn findings_of_strangers(&self) -> impl Iterator<Item = Finding> + '_ {
         let others = role::others(&self.inventory).into_iter();
         let strangers = others.filter(|other| !self.counts(other.guid, other.sm_key));
         strangers.map(|other| {
@@ -359,7 +375,7 @@ impl Core {
     }
 
     /// The other end of the cable of `port`, for the operator.
-    pub(super) fn cable_of(&self, port: PortKey) -> String {
+    pub(crate) fn cable_of(&self, port: PortKey) -> String {
         let peer = self.inventory.port(port).and_then(|port| port.peer);
         match peer {
             Some(peer) => format!("at {} port {}", self.name(peer.node), peer.port),
@@ -369,7 +385,7 @@ impl Core {
 
     /// Sends trap 144 to a weaker master: it learns of a priority change by this trap only (IBA
     /// 14.4.1).
-    pub(super) fn draw_attention(&mut self, master: &Other) {
+    pub(crate) fn draw_attention(&mut self, master: &Other) {
         let own = self.local_port();
         let Some(own) = own.filter(|_| {
             master.state == SmState::Master
@@ -433,7 +449,12 @@ impl Core {
     fn sm_info(&self) -> SmInfo {
         // ActCount has 32 bits and wraps.
         let activity = self.client.stats().answered as u32;
-        role::sm_info(&self.role, self.identity(), self.own_guid(), activity)
+        role::sm_info(
+            &self.election.role,
+            self.identity(),
+            self.own_guid(),
+            activity,
+        )
     }
 
     fn find_other(&self, guid: Guid) -> Option<Other> {
@@ -442,7 +463,7 @@ impl Core {
             .find(|other| other.guid == guid)
     }
 
-    pub(super) fn local_port(&self) -> Option<PortInfo> {
+    pub(crate) fn local_port(&self) -> Option<PortInfo> {
         let local = self.inventory.local?;
         self.inventory.port(local)?.info
     }

@@ -9,7 +9,7 @@ use rsm_state::{Identity, Other, Role};
 
 /// The outcome of the election.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum ElectionOutcome {
+pub(crate) enum ElectionOutcome {
     /// This manager takes this role.
     Be(Role),
     /// This manager is master, and hands the subnet over to this one.
@@ -17,7 +17,7 @@ pub(super) enum ElectionOutcome {
 }
 
 /// All subnet managers that answered, in the order of their ports.
-pub(super) fn others(inventory: &Inventory) -> Vec<Other> {
+pub(crate) fn others(inventory: &Inventory) -> Vec<Other> {
     let other = |port: PortKey| {
         let node = inventory.node(port.node)?;
         let record = node.port(port.port)?;
@@ -40,7 +40,7 @@ pub(super) fn others(inventory: &Inventory) -> Vec<Other> {
 
 /// Whether this subnet manager has precedence over another: the higher priority, then the lower
 /// GUID.
-pub(super) fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> bool {
+pub(crate) fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> bool {
     (identity.priority, Reverse(own_guid)) > other.precedence()
 }
 
@@ -50,7 +50,7 @@ pub(super) fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> boo
 /// with precedence, be that standby or master of another part of the subnet. `others` are those
 /// that count: managers with another SM_Key are no managers of this subnet (IBA 14.4.1).
 /// `predecessor`, which has just handed over, is no rival, whatever state its SMInfo showed.
-pub(super) fn decide(
+pub(crate) fn decide(
     role: &Role,
     others: &[Other],
     identity: Identity,
@@ -86,7 +86,7 @@ pub(super) fn decide(
 }
 
 /// SMInfo as this subnet manager shows it.
-pub(super) fn sm_info(role: &Role, identity: Identity, own_guid: Guid, activity: u32) -> SmInfo {
+pub(crate) fn sm_info(role: &Role, identity: Identity, own_guid: Guid, activity: u32) -> SmInfo {
     let mut info = SmInfo::default();
     info.set_guid(own_guid);
     info.set_sm_key(identity.sm_key);

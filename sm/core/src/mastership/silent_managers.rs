@@ -11,11 +11,11 @@ use rsm_mad::Time;
 use rsm_mad::wire::attr::CapabilityMask;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-use super::Core;
+use crate::Core;
 
 /// The ports of silent managers.
 #[derive(Default, Debug)]
-pub(super) struct SilentManagers {
+pub(crate) struct SilentManagers {
     ports: BTreeSet<PortKey>,
     /// Those of the last published snapshot.
     published: BTreeSet<PortKey>,
@@ -23,7 +23,7 @@ pub(super) struct SilentManagers {
 
 impl SilentManagers {
     /// Records whether the manager behind `port` answered.
-    pub(super) fn note(&mut self, port: PortKey, answered: bool) {
+    pub(crate) fn note(&mut self, port: PortKey, answered: bool) {
         match answered {
             true => self.ports.remove(&port),
             false => self.ports.insert(port),
@@ -31,14 +31,14 @@ impl SilentManagers {
     }
 
     /// The ports, in their order.
-    pub(super) fn ports(&self) -> impl Iterator<Item = PortKey> + '_ {
+    pub(crate) fn ports(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.ports.iter().copied()
     }
 }
 
 impl Core {
     /// Forgets silent managers that no longer show themselves, and publishes what has changed.
-    pub(super) fn mind_silent_managers(&mut self, now: Time) {
+    pub(crate) fn mind_silent_managers(&mut self, now: Time) {
         let inventory = &self.inventory;
         let shows_itself = |&port: &PortKey| {
             let info = inventory.port(port).and_then(|port| port.info.as_ref());
@@ -53,7 +53,7 @@ impl Core {
     }
 
     /// The managers that show themselves and do not answer.
-    pub(super) fn findings_of_silent_managers(&self) -> impl Iterator<Item = Finding> + '_ {
+    pub(crate) fn findings_of_silent_managers(&self) -> impl Iterator<Item = Finding> + '_ {
         self.election.silent.ports().map(|port| {
             let text = format!(
                 "the subnet manager of {} port {} ({}), {}, answers no SMInfo: its process is stopped or \

@@ -22,26 +22,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_config::overlay::Overlay;
-use rsm_hardware::diff::{Looked, LookedMulticast, Reregister};
 use rsm_hardware::sweep::SweepScope;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
-use rsm_model::Mark;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::lids::{Apart, Claim, Claims};
 use rsm_state::Role;
 use rsm_store::Epoch;
 
-use super::event::{Effect, EpochEvent, EpochRequest};
 use super::inquiry::MastershipDoubt;
 use super::lost_registrations::LostRegistrations;
-use super::plans::assigned::Assigned;
-use super::requests::Context;
+use super::news::SharedNews;
 use super::role::{self, ElectionOutcome};
-use super::stage::Stage;
-use super::trials::Desk;
-use super::{Core, SavedCoreState};
+use super::takeover;
+use crate::event::{Effect, EpochEvent, EpochRequest};
+use crate::plans::assigned::Assigned;
+use crate::requests::Context;
+use crate::stage::Stage;
+use crate::trials::Desk;
+use crate::{Core, SavedCoreState};
 
 /// Time between two claims after a refusal.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -54,11 +54,11 @@ const REFUSED_FOR: Duration = Duration::from_secs(5);
 const CLAIM_LIMIT: Duration = Duration::from_secs(15);
 
 /// How long a master that did not run waits for the answer whether the epoch is still its own.
-pub(super) const CHECK_LIMIT: Duration = Duration::from_secs(1);
+pub(crate) const CHECK_LIMIT: Duration = Duration::from_secs(1);
 
 /// The epoch, as this manager knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Holding {
+pub(crate) enum Holding {
     /// No store is shared.
     #[default]
     Unshared,
@@ -77,39 +77,42 @@ pub(super) enum Holding {
 
 /// The epoch, and its past.
 #[derive(Debug, Default)]
-pub(super) struct EpochState {
-    pub(super) holding: Holding,
+pub(crate) struct EpochState {
+    pub(crate) holding: Holding,
     /// The number of the last epoch of another manager that deposed this one.
     deposed_by: u64,
     /// The holder at the last refusal, and since when refusals have followed each other.
     refused: Option<(Epoch, Time)>,
     /// The last epoch that the store showed while another manager held it.
-    pub(super) seen: Option<Epoch>,
+    pub(crate) seen: Option<Epoch>,
     /// Checksums of the settings of managers that share the store, by their GUID.
-    pub(super) configurations: BTreeMap<Guid, String>,
+    pub(crate) configurations: BTreeMap<Guid, String>,
     /// The store does not answer.
-    pub(super) is_silent: bool,
+    pub(crate) is_silent: bool,
     /// Registrations that the master before acknowledged, and that are missing here.
-    pub(super) lost: LostRegistrations,
+    pub(crate) lost: LostRegistrations,
     /// New LIDs while another manager may give some, too.
-    pub(super) apart: Apart,
+    pub(crate) apart: Apart,
+    /// What others read in the store.
+    pub(crate) news: SharedNews,
 }
 
 impl EpochState {
-    /// The state at the start.
-    pub(super) fn new(is_shared: bool) -> EpochState {
+    /// The state at the start. `is_pushing`: an earlier run told others that it was writing hardware.
+    pub(crate) fn new(is_shared: bool, is_pushing: bool) -> EpochState {
         EpochState {
             holding: if is_shared {
                 Holding::Free
             } else {
                 Holding::Unshared
             },
+            news: SharedNews::new(is_shared && is_pushing),
             ..EpochState::default()
         }
     }
 
     /// Whether a master may write hardware, as far as the epoch decides it.
-    pub(super) fn permits(&self) -> bool {
+    pub(crate) fn permits(&self) -> bool {
         match self.holding {
             Holding::Unshared | Holding::Held(_) | Holding::Without(_) => true,
             Holding::Free | Holding::Claimed(_) | Holding::Refused(_) => false,
@@ -117,7 +120,7 @@ impl EpochState {
     }
 
     /// When [`Core::mind_epoch`] has something to do.
-    pub(super) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<Time> {
         match self.holding {
             Holding::Claimed(at) | Holding::Refused(at) => Some(at),
             Holding::Without(at) => at,
@@ -129,11 +132,11 @@ impl EpochState {
 impl Core {
     /// Whether the end of the sweep under way, after which this manager would be master, waits for
     /// the epoch; claims it.
-    pub(super) fn waits_for_epoch(&mut self, scope: SweepScope, now: Time) -> bool {
+    pub(crate) fn waits_for_epoch(&mut self, scope: SweepScope, now: Time) -> bool {
         match self.epoch.holding {
             Holding::Claimed(_) => true,
             Holding::Free
-                if self.role == Role::Discovering
+                if self.election.role == Role::Discovering
                     && matches!(scope, SweepScope::Full { .. })
                     && !self.election.starts_inactive
                     && self.inventory.local.is_some() =>
@@ -144,8 +147,13 @@ impl Core {
                 let identity = self.identity();
                 let predecessor = self.election.predecessor;
                 let others = self.other_managers();
-                let outcome =
-                    role::decide(&self.role, &others, identity, self.own_guid(), predecessor);
+                let outcome = role::decide(
+                    &self.election.role,
+                    &others,
+                    identity,
+                    self.own_guid(),
+                    predecessor,
+                );
                 if outcome != ElectionOutcome::Be(Role::Master) {
                     return false;
                 }
@@ -157,7 +165,7 @@ impl Core {
     }
 
     /// Claims the epoch, over the silent or former master `over` if there is one.
-    pub(super) fn claim_epoch(&mut self, over: Option<Guid>, now: Time) {
+    pub(crate) fn claim_epoch(&mut self, over: Option<Guid>, now: Time) {
         self.claim_with(over, true, now);
     }
 
@@ -165,7 +173,7 @@ impl Core {
         if !matches!(self.epoch.holding, Holding::Without(_)) {
             self.epoch.holding = Holding::Claimed(now + CLAIM_LIMIT);
         }
-        let is_master = self.role == Role::Master;
+        let is_master = self.election.role == Role::Master;
         self.ask_store(EpochRequest::Claim {
             own: self.own_guid(),
             over,
@@ -176,16 +184,17 @@ impl Core {
 
     /// Claims the epoch over the master that this standby finds silent; an answer makes it master.
     /// Unless this one `insists`, a master that shows signs of life in the store keeps it.
-    pub(super) fn claim_over_master(&mut self, insists: bool, now: Time) {
-        if let (Role::Standby { master }, Holding::Free) = (&self.role, self.epoch.holding) {
+    pub(crate) fn claim_over_master(&mut self, insists: bool, now: Time) {
+        if let (Role::Standby { master }, Holding::Free) = (&self.election.role, self.epoch.holding)
+        {
             let silent = master.guid;
             self.claim_with(Some(silent), insists, now);
         }
     }
 
     /// The master answers after all: takes back a claim over it that has no answer yet.
-    pub(super) fn withdraw_claim(&mut self) {
-        let is_standby = matches!(self.role, Role::Standby { .. });
+    pub(crate) fn withdraw_claim(&mut self) {
+        let is_standby = matches!(self.election.role, Role::Standby { .. });
         if is_standby && matches!(self.epoch.holding, Holding::Claimed(_)) {
             self.epoch.holding = Holding::Free;
             self.ask_store(EpochRequest::Release);
@@ -198,7 +207,7 @@ impl Core {
 
     /// Asks whether the epoch is still this manager's. Returns whether there is an answer to wait
     /// for.
-    pub(super) fn check_epoch(&mut self) -> bool {
+    pub(crate) fn check_epoch(&mut self) -> bool {
         let is_held = matches!(self.epoch.holding, Holding::Held(_));
         if is_held {
             self.ask_store(EpochRequest::Check);
@@ -208,14 +217,14 @@ impl Core {
 
     /// Claims the epoch anew before this manager is master again: a handover ends the inquiry before
     /// the answer whether the epoch is still this manager's.
-    pub(super) fn doubt_epoch(&mut self) {
+    pub(crate) fn doubt_epoch(&mut self) {
         if matches!(self.epoch.holding, Holding::Held(_)) {
             self.epoch.holding = Holding::Free;
         }
     }
 
     /// Gives the epoch up: another manager is master.
-    pub(super) fn release_epoch(&mut self) {
+    pub(crate) fn release_epoch(&mut self) {
         self.epoch.refused = None;
         if !matches!(self.epoch.holding, Holding::Unshared | Holding::Free) {
             self.epoch.holding = Holding::Free;
@@ -224,7 +233,7 @@ impl Core {
     }
 
     /// Does what is due: claims again, or goes on without an answer.
-    pub(super) fn mind_epoch(&mut self, now: Time) {
+    pub(crate) fn mind_epoch(&mut self, now: Time) {
         if self.epoch.deadline().is_none_or(|due| due > now) {
             return;
         }
@@ -248,7 +257,7 @@ impl Core {
     }
 
     /// Takes news of the shared store.
-    pub(super) fn on_epoch(&mut self, event: EpochEvent, now: Time) {
+    pub(crate) fn on_epoch(&mut self, event: EpochEvent, now: Time) {
         match event {
             EpochEvent::Granted {
                 epoch,
@@ -262,7 +271,7 @@ impl Core {
             EpochEvent::Unreachable(state) => {
                 self.end_epoch_check();
                 if matches!(self.epoch.holding, Holding::Claimed(_)) {
-                    if let Some(state) = state.filter(|_| self.role != Role::Master) {
+                    if let Some(state) = state.filter(|_| self.election.role != Role::Master) {
                         self.adopt(*state);
                     }
                     self.go_on_without(None, now);
@@ -278,7 +287,7 @@ impl Core {
                 self.begin_peer_polls(now);
             }
             EpochEvent::Planned(plan) => self.on_planned_elsewhere(plan, now),
-            EpochEvent::Footprints(footprints) => self.follower.footprints = footprints,
+            EpochEvent::Footprints(footprints) => self.standby.follower.footprints = footprints,
             EpochEvent::Claims(claims) => self.on_claims(claims),
             EpochEvent::Positions(positions) => self.on_positions(positions),
             EpochEvent::Cabling(cabling) => self.on_stored_cabling(cabling),
@@ -307,10 +316,10 @@ impl Core {
         self.epoch.holding = Holding::Held(epoch);
         self.epoch.refused = None;
         self.check_granted(now);
-        self.follower.is_current = state
+        self.standby.follower.is_current = state
             .as_ref()
-            .is_some_and(|state| self.follower.has_read(state));
-        match (state, &self.role) {
+            .is_some_and(|state| self.standby.follower.has_read(state));
+        match (state, &self.election.role) {
             (Some(state), Role::Master) => {
                 self.plans.assigned.add_claims(&state.claims);
                 self.remember();
@@ -325,16 +334,19 @@ impl Core {
             }
             (Some(state), _) => {
                 self.adopt(*state);
-                if self.role == Role::Discovering && self.look_behind_guarded_ports() {
+                if self.election.role == Role::Discovering && self.look_behind_guarded_ports() {
                     self.drop_stage();
                 }
             }
             (None, _) => {}
         }
-        (self.inventory.stored_cabling, self.follower.keys_change) = (Arc::default(), false);
+        (
+            self.inventory.stored_cabling,
+            self.standby.follower.keys_change,
+        ) = (Arc::default(), false);
         self.float_lid();
         self.take_over_if_standby(now);
-        if self.role == Role::Master {
+        if self.election.role == Role::Master {
             self.publish(now);
         }
     }
@@ -353,7 +365,7 @@ impl Core {
     }
 
     /// The same in `claims`. Returns whether these changed.
-    pub(super) fn exchange_lids(&self, before: Guid, claims: &mut Arc<Claims>) -> bool {
+    pub(crate) fn exchange_lids(&self, before: Guid, claims: &mut Arc<Claims>) -> bool {
         let own = self.own_guid();
         let Some(local) = self.local_port().filter(|_| before != own) else {
             return false;
@@ -379,7 +391,8 @@ impl Core {
     /// Another manager holds the epoch and lives, though no other master was met.
     fn on_refused(&mut self, by: Epoch, now: Time) {
         let since = self.epoch.refused.map_or(now, |(_, since)| since);
-        if let (Role::Standby { master }, Holding::Claimed(_)) = (&self.role, self.epoch.holding)
+        if let (Role::Standby { master }, Holding::Claimed(_)) =
+            (&self.election.role, self.epoch.holding)
             && master.guid == by.holder
         {
             // It is busy, and lives: ask it on.
@@ -394,8 +407,8 @@ impl Core {
             Holding::Claimed(_) => {
                 self.epoch.holding = Holding::Refused(now + AGAIN);
                 self.drop_stage();
-                if self.role != Role::NotActive {
-                    self.role = Role::Discovering;
+                if self.election.role != Role::NotActive {
+                    self.election.role = Role::Discovering;
                 }
             }
             Holding::Unshared | Holding::Free | Holding::Refused(_) | Holding::Held(_) => return,
@@ -416,7 +429,7 @@ impl Core {
             return;
         }
         self.epoch.holding = Holding::Free;
-        if self.role != Role::Master {
+        if self.election.role != Role::Master {
             return;
         }
         if matches!(self.stage, Stage::HandingOver(_)) {
@@ -438,7 +451,10 @@ impl Core {
     /// Becomes or stays master without the epoch.
     fn go_on_without(&mut self, again: Option<Time>, now: Time) {
         self.epoch.holding = Holding::Without(again);
-        (self.follower.is_current, self.follower.keys_change) = (false, false);
+        (
+            self.standby.follower.is_current,
+            self.standby.follower.keys_change,
+        ) = (false, false);
         self.note_takeover_without_store(now);
         self.take_over_if_standby(now);
         self.publish(now);
@@ -446,7 +462,7 @@ impl Core {
 
     /// Takes over from a silent master, where the epoch was claimed for that.
     fn take_over_if_standby(&mut self, now: Time) {
-        if matches!(self.role, Role::Standby { .. }) {
+        if matches!(self.election.role, Role::Standby { .. }) {
             if !self.goes_on_scouting(now) {
                 self.drop_stage();
             }
@@ -455,15 +471,15 @@ impl Core {
     }
 
     /// Becomes master after a silent one.
-    pub(super) fn begin_as_successor(&mut self, now: Time) {
-        let before = std::mem::replace(&mut self.role, Role::Master);
-        self.follower.keys_change = false;
-        self.surveyor.begin();
+    pub(crate) fn begin_as_successor(&mut self, now: Time) {
+        let before = std::mem::replace(&mut self.election.role, Role::Master);
+        self.standby.follower.keys_change = false;
+        self.epoch.news.begin();
         // Their next attempts would try other keys at its port, and begin the lease of its key.
         self.client
             .withdraw(|context| matches!(context, Context::PeerPoll | Context::Manager(_)));
         self.members.inherit_again();
-        self.begin_takeover();
+        takeover::begin(&mut self.inventory, self.config.policy.adaptive.is_on());
         self.succeed(&before, now);
         self.publish(now);
     }
@@ -477,7 +493,7 @@ impl Core {
         };
         self.plans.note_gpus(state.gpus);
         self.adopt_generations(state.generations);
-        self.not_kept = state.not_kept;
+        self.writing.adopt(state.not_kept, state.reregister);
         self.inventory.habits = state.habits;
         self.inventory.capabilities = state.capabilities;
         let mut avoid = state.avoid;
@@ -486,27 +502,21 @@ impl Core {
         self.trials.detours.replace(avoid);
         self.adopt_partitions(state.overlay);
         self.plans.advance_to(state.generation);
-        self.surveyor.begin();
+        self.epoch.news.begin();
         // Until the end of a pass the hardware may hold what no plan says.
-        self.tells_push = self.config.shares_store;
-        self.reregister = if state.reregister {
-            Reregister::everybody()
-        } else {
-            Reregister::default()
-        };
+        if self.config.shares_store {
+            self.epoch.news.doubt();
+        }
         // The SA passes them on anew.
         self.members.forget_registered();
         self.adopt_alias_guids(state.alias_guids);
         // A plan of an earlier time as master has other LIDs, perhaps.
         self.plans.clear();
-        self.looked = None::<Looked>;
-        self.looked_multicast = LookedMulticast::default();
-        self.tables_decided = Mark::default();
         self.missing.adopt(state.cabling, &self.fabric);
     }
 
     /// Findings about managers of this subnet whose settings differ from this one's.
-    pub(super) fn findings_of_configurations(&self) -> impl Iterator<Item = Finding> + '_ {
+    pub(crate) fn findings_of_configurations(&self) -> impl Iterator<Item = Finding> + '_ {
         let others = role::others(&self.inventory).into_iter();
         others.filter_map(|other| {
             let theirs = self.epoch.configurations.get(&other.guid)?;
@@ -552,7 +562,7 @@ impl Core {
     }
 
     /// The finding about a manager that holds the epoch and cannot be met.
-    pub(super) fn finding_of_epoch(&self) -> Option<Finding> {
+    pub(crate) fn finding_of_epoch(&self) -> Option<Finding> {
         let (by, _) = self.epoch.refused?;
         let (severity, effect) = match self.epoch.holding {
             Holding::Without(_) => (

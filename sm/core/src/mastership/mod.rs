@@ -1,0 +1,38 @@
+//! Which manager is master, and what a standby needs to become it.
+//!
+//! ```text
+//!  SMInfo ─▶ election ─▶ role ◀── inquiry (is this one still the master?)
+//!                          │
+//!  shared store ─▶ epoch ──┴─▶ takeover: from what was read as the standby (following, preparing,
+//!                              scouting), or from a sweep of everything
+//! ```
+
+mod apart;
+pub(crate) mod election;
+pub(crate) mod epoch;
+pub(crate) mod following;
+pub(crate) mod inquiry;
+mod lost_registrations;
+pub(crate) mod news;
+mod peer_polls;
+mod preparing;
+pub(crate) mod role;
+mod scouting;
+mod silent_managers;
+mod successor;
+pub(crate) mod takeover;
+
+use self::following::Follower;
+use self::preparing::Preparation;
+use self::successor::Succession;
+
+/// What a standby has ready for a takeover.
+#[derive(Default, Debug)]
+pub(crate) struct Standby {
+    /// How it keeps up with the master.
+    pub(crate) follower: Follower,
+    /// Its plan, made ahead.
+    pub(crate) preparation: Preparation,
+    /// The first pass after a master whose subnet it had read.
+    pub(crate) succession: Succession,
+}

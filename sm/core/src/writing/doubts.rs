@@ -1,0 +1,183 @@
+//! Ports that may not hold what was set, links with another MTU than planned, and devices that
+//! refuse Sets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_hardware::diff::{Changes, next_bounce};
+use rsm_hardware::sweep::doubts::{Doubt, Reading};
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_ids::PortKey;
+use rsm_mad::wire::attr::{Mtu, PortInfo, PortState, VlCap};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::habits::DeviceKind;
+use rsm_model::port_info::{FieldMask, LinkMismatch};
+
+use super::Writing;
+
+/// Mismatched links that have a finding of their own; a wrong setting makes thousands.
+const MISMATCHES_SHOWN: usize = 16;
+
+/// What [`Writing::settle_readings`] found.
+#[derive(Clone, Copy, Default, Debug)]
+pub(in super::super) struct Settled {
+    /// Ports in doubt were read: the difference must be computed again.
+    pub(in super::super) were_read: bool,
+    /// Devices turned out not to keep a field, which the store should know.
+    pub(in super::super) learned: bool,
+}
+
+impl Writing {
+    /// Ends the doubts that readings answer.
+    pub(in super::super) fn settle_readings(&mut self, inventory: &mut Inventory) -> Settled {
+        let doubts = inventory.doubts.iter();
+        let read: Vec<(PortKey, Doubt)> = doubts
+            .filter(|(_, doubt)| doubt.reading == Reading::New)
+            .collect();
+        let mut learned = false;
+        for &(key, doubt) in &read {
+            let record = inventory.port(key);
+            let (Some(info), Some(kind)) = (
+                record.and_then(|record| record.info.as_ref()),
+                kind_of(inventory, key),
+            ) else {
+                inventory.doubts.settle(key);
+                continue;
+            };
+            let open = doubt.fields.differing(&doubt.asked, info);
+            let is_reached = reached(&doubt.asked, info);
+            let essential = open.and(FieldMask::ESSENTIAL);
+            // A port that was reset since the Set holds none of its fields, and says nothing about
+            // its kind of device.
+            let was_reset = info.lid() != doubt.asked.lid() || falls_short(key, info);
+            if !was_reset {
+                learned |= self.not_kept.learn(kind, open);
+            }
+            if is_reached && (open.is_empty() || !was_reset && essential.is_empty()) {
+                inventory.doubts.settle(key);
+            } else {
+                inventory.doubts.contradict(key);
+            }
+        }
+        Settled {
+            were_read: !read.is_empty(),
+            learned,
+        }
+    }
+
+    /// Whether a link waits to be bounced for its MTU or VLs.
+    pub(in super::super) fn has_to_bounce(&self, inventory: &Inventory) -> bool {
+        next_bounce(inventory, &self.mismatches).is_some()
+    }
+}
+
+/// Ports to read because answers to Sets left their fields open: one of each kind of device, and
+/// every port with essential fields open.
+pub(in super::super) fn ports_in_doubt(inventory: &Inventory) -> Vec<PortKey> {
+    let mut kinds = BTreeSet::new();
+    let doubts = inventory.doubts.iter();
+    let unread = doubts.filter(|(_, doubt)| doubt.reading == Reading::None);
+    let chosen = unread.filter(|(key, doubt)| {
+        let essential = doubt.fields.and(FieldMask::ESSENTIAL);
+        !essential.is_empty() || kinds.insert((kind_of(inventory, *key), doubt.fields.0))
+    });
+    chosen.map(|(key, _)| key).collect()
+}
+
+/// Before a push: ends doubts of ports that no longer differ, and forgets bounced links that are
+/// Active as planned, so that they may be bounced again.
+pub(in super::super) fn end_doubts(inventory: &mut Inventory, changes: &Changes) {
+    let doubts = &mut inventory.doubts;
+    doubts.retain(|key| changes.ports.contains_key(&key));
+    let mut bounced = std::mem::take(&mut inventory.bounced);
+    bounced.retain(|near, far| {
+        [near, far].into_iter().any(|key| {
+            let port = inventory.port(*key);
+            changes.mismatches.contains_key(key) || !port.is_some_and(|port| port.is_active())
+        })
+    });
+    bounced.extend(changes.bounce);
+    inventory.bounced = bounced;
+}
+
+/// Links whose MTU or VLs are not as planned. `bounces`: the operator lets rsm reset them.
+pub(in super::super) fn mismatch_findings(
+    mismatches: &BTreeMap<PortKey, LinkMismatch>,
+    inventory: &Inventory,
+    bounces: bool,
+) -> Vec<Finding> {
+    let finding =
+        |subject, text| Finding::new(FindingKind::LinkMismatch, subject, Severity::Warning, text);
+    let named = mismatches.iter().take(MISMATCHES_SHOWN);
+    let mut findings: Vec<Finding> = named
+        .map(|(&key, mismatch)| {
+            let place = format!("{} port {}", inventory.name(key.node), key.port);
+            let text = format!(
+                "{place} is Active with {}, which only changes while the link is down: {}",
+                describe(mismatch),
+                remedy(inventory, key, bounces)
+            );
+            finding(Subject::Port(key), text)
+        })
+        .collect();
+    if let Some(more @ 1..) = mismatches.len().checked_sub(MISMATCHES_SHOWN) {
+        let text = format!(
+            "{more} more Active ports have an MTU or a number of VLs that is not as planned"
+        );
+        findings.push(finding(Subject::Subnet, text));
+    }
+    findings
+}
+
+fn remedy(inventory: &Inventory, key: PortKey, bounces: bool) -> &'static str {
+    let peer = inventory.port(key).and_then(|port| port.peer);
+    let is_end = |port: Option<PortKey>| port == Some(key) || port.is_some() && port == peer;
+    let mut bounced = inventory.bounced.keys();
+    if bounced.any(|&near| is_end(Some(near))) {
+        "the link was bounced, which did not help; check the devices at both ends"
+    } else if is_end(inventory.local) {
+        "the link of this subnet manager is not bounced; reset it by hand"
+    } else if bounces {
+        "it is bounced when its turn comes"
+    } else {
+        "reset the link, or set links.bounce = true"
+    }
+}
+
+fn kind_of(inventory: &Inventory, key: PortKey) -> Option<DeviceKind> {
+    let node = inventory.node(key.node)?;
+    Some(DeviceKind::of(&node.info, key.port))
+}
+
+/// Whether a port is in the state that a Set asked for, or beyond.
+fn reached(asked: &PortInfo, info: &PortInfo) -> bool {
+    match asked.port_state() {
+        PortState::Armed => matches!(info.port_state(), PortState::Armed | PortState::Active),
+        PortState::Active => info.port_state() == PortState::Active,
+        _ => true,
+    }
+}
+
+/// Whether a port with a link is not even Armed.
+fn falls_short(key: PortKey, info: &PortInfo) -> bool {
+    let is_armed = matches!(info.port_state(), PortState::Armed | PortState::Active);
+    key.port != rsm_ids::PortNum::ZERO && !is_armed
+}
+
+fn describe(mismatch: &LinkMismatch) -> String {
+    let bytes = |mtu: Mtu| {
+        mtu.bytes()
+            .map_or("unknown".to_owned(), |bytes| bytes.to_string())
+    };
+    let lanes = |vls: VlCap| {
+        vls.data_vls()
+            .map_or("unknown".to_owned(), |vls| vls.to_string())
+    };
+    let mtu = mismatch
+        .mtu
+        .map(|(held, planned)| format!("NeighborMTU {}, planned {}", bytes(held), bytes(planned)));
+    let vls = mismatch
+        .vls
+        .map(|(held, planned)| format!("{} data VLs, planned {}", lanes(held), lanes(planned)));
+    let parts: Vec<String> = mtu.into_iter().chain(vls).collect();
+    parts.join(" and ")
+}

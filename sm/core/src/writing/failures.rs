@@ -1,0 +1,93 @@
+//! Sets that have failed: the misses of their nodes, and the words for them.
+
+use std::collections::BTreeSet;
+
+use rsm_hardware::push::{Cause, FailedSet, Task};
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_ids::Guid;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+
+/// Counts one miss for a node that left Sets of this push unanswered, however many.
+pub(in super::super) fn count_misses(inventory: &mut Inventory, failures: &[FailedSet]) {
+    let silent: BTreeSet<Guid> = failures
+        .iter()
+        .filter(|failure| failure.cause == Cause::Silence && !failure.task.is_of_vports())
+        .map(FailedSet::node)
+        .collect();
+    for guid in silent {
+        if let Some(node) = inventory.node_mut(guid) {
+            node.missed = node.missed.saturating_add(1);
+        }
+    }
+}
+
+/// A finding for each failed Set.
+pub(in super::super) fn findings(inventory: &Inventory, failures: &[FailedSet]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = failures
+        .iter()
+        .map(|failure| {
+            let (subject, what) = match failure.task {
+                Task::Switch(guid) => (Subject::Node(guid), "SwitchInfo".to_owned()),
+                Task::AdaptiveRouting(guid) => (Subject::Node(guid), "ARInfo".to_owned()),
+                Task::Adaptive(guid, step) => {
+                    (Subject::Node(guid), format!("its {}", step.attribute()))
+                }
+                Task::Block { switch, .. } => {
+                    (Subject::Node(switch), "its forwarding table".to_owned())
+                }
+                Task::SlToVl { switch, .. } => {
+                    (Subject::Node(switch), "an SLtoVLMappingTable".to_owned())
+                }
+                Task::Multicast { switch, .. } => (
+                    Subject::Node(switch),
+                    "its multicast forwarding table".to_owned(),
+                ),
+                Task::MulticastTop(guid) => (Subject::Node(guid), "MulticastFDBTop".to_owned()),
+                Task::Port(key, _) | Task::Bounce(key) | Task::Disable(key) => {
+                    (Subject::Port(key), format!("PortInfo of port {}", key.port))
+                }
+                Task::Managed(key) => (
+                    Subject::Port(key.port),
+                    format!("{} of port {}", key.attribute(), key.port.port),
+                ),
+                Task::Virtualization(key) => (
+                    Subject::Port(key),
+                    format!("VirtualizationInfo of port {}", key.port),
+                ),
+                Task::VPort(key, index) => (
+                    Subject::Port(key),
+                    format!("VPortInfo of vport {index} of port {}", key.port),
+                ),
+                Task::VPortPKeys(key, index, _) => (
+                    Subject::Port(key),
+                    format!("the P_Key table of vport {index} of port {}", key.port),
+                ),
+                Task::PKeys(key, _) => (
+                    Subject::Port(key),
+                    format!("the P_Key table of port {}", key.port),
+                ),
+            };
+            let why = match failure.cause {
+                Cause::Silence => "did not answer".to_owned(),
+                Cause::NotSent => "did not answer another Set before".to_owned(),
+                Cause::Refused(status) => format!("refused it: {status}"),
+                Cause::NotHeld => "answered, but does not hold what was set".to_owned(),
+                Cause::NotKept(fields) => {
+                    format!(
+                        "accepted it, but keeps another {}",
+                        fields.names().join(", ")
+                    )
+                }
+            };
+            let text = format!(
+                "{} was set on {}, which {why}; it is tried again",
+                what,
+                inventory.name(failure.node())
+            );
+            Finding::new(FindingKind::SetFailed, subject, Severity::Error, text)
+        })
+        .collect();
+    findings.sort();
+    findings.dedup();
+    findings
+}

@@ -1,0 +1,257 @@
+//! From a plan to its difference from the hardware: what was compared, what devices do not keep, and
+//! what the last push left open.
+
+mod doubts;
+pub(super) mod failures;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_hardware::diff::{Changes, Comparison, Looked, LookedMulticast, NotKept, Reregister};
+use rsm_hardware::push::Push;
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_ids::{Guid, PortKey};
+use rsm_model::Mark;
+use rsm_model::fabric::Fabric;
+use rsm_model::port_info::LinkMismatch;
+use rsm_model::whole::{Step, Whole};
+use rsm_plan::Plan;
+use rsm_routing::tables::Tables;
+
+pub(super) use doubts::{end_doubts, mismatch_findings, ports_in_doubt};
+
+/// The way from plans to the hardware, between two pushes.
+#[derive(Default)]
+pub(super) struct Writing {
+    not_kept: NotKept,
+    /// Ports whose hosts must register anew.
+    reregister: Reregister,
+    /// The last comparison of all ports with the plan.
+    looked: Option<Looked>,
+    /// The last comparison of multicast tables.
+    looked_multicast: LookedMulticast,
+    /// Active ports whose MTU or VLs are not as planned.
+    mismatches: BTreeMap<PortKey, LinkMismatch>,
+    /// Up to which write it is decided which tables of switches count.
+    tables_decided: Mark,
+    /// Sets of adaptive routing wait until those of the push are made.
+    puts_adaptive_off: bool,
+    /// The last push was cut short: the hardware differs from the plan, although no answer shows
+    /// it.
+    is_open: bool,
+    /// Urgent work cut the last push short. The next push runs to its end, so that tables get
+    /// written however fast links come and go.
+    was_interrupted: bool,
+}
+
+impl Writing {
+    /// The first push of a run is to come. `everybody`: all hosts must register anew.
+    pub(super) fn new(not_kept: NotKept, everybody: bool) -> Writing {
+        Writing {
+            not_kept,
+            reregister: match everybody {
+                true => Reregister::everybody(),
+                false => Reregister::default(),
+            },
+            ..Writing::default()
+        }
+    }
+
+    /// Continues after another manager: nothing was compared with what it left.
+    pub(super) fn adopt(&mut self, not_kept: NotKept, everybody: bool) {
+        *self = Writing {
+            mismatches: std::mem::take(&mut self.mismatches),
+            puts_adaptive_off: self.puts_adaptive_off,
+            is_open: self.is_open,
+            was_interrupted: self.was_interrupted,
+            ..Writing::new(not_kept, everybody)
+        };
+    }
+
+    /// Fields that a device did not keep under the old settings, or refused with its old firmware,
+    /// are tried once more.
+    pub(super) fn forget_learnt(&mut self) {
+        self.not_kept = NotKept::default();
+        self.tables_decided = Mark::default();
+    }
+
+    pub(super) fn not_kept(&self) -> &NotKept {
+        &self.not_kept
+    }
+
+    /// For the answers of a push.
+    pub(super) fn not_kept_mut(&mut self) -> &mut NotKept {
+        &mut self.not_kept
+    }
+
+    /// The host at a port must register anew.
+    pub(super) fn reregister(&mut self, port: Guid) {
+        self.reregister.add(port);
+    }
+
+    /// All hosts must register anew.
+    pub(super) fn reregister_everybody(&mut self) {
+        self.reregister = Reregister::everybody();
+        // The comparison before took no port for this.
+        self.looked = None;
+    }
+
+    /// Whether hosts wait for the order to register.
+    pub(super) fn reregisters_any(&self) -> bool {
+        !self.reregister.is_empty()
+    }
+
+    /// `inventory` beside `plan`.
+    pub(super) fn comparison<'a>(
+        &'a self,
+        inventory: &'a Inventory,
+        fabric: &'a Arc<Fabric>,
+        plan: &'a Arc<Plan>,
+        interim: &'a [Tables],
+    ) -> Comparison<'a> {
+        Comparison {
+            inventory,
+            fabric,
+            plan,
+            interim,
+            not_kept: &self.not_kept,
+            reregister: &self.reregister,
+        }
+    }
+
+    /// The difference to `plan`, from the last comparison where that can be; and why not, otherwise.
+    pub(super) fn compare(
+        &mut self,
+        inventory: &Inventory,
+        fabric: &Arc<Fabric>,
+        plan: &Arc<Plan>,
+        interim: &[Tables],
+    ) -> (Changes, Option<Whole>) {
+        let comparison = self.comparison(inventory, fabric, plan, interim);
+        let scope = match &self.looked {
+            Some(looked) => looked.scope(&comparison),
+            None => Err("nothing was compared before"),
+        };
+        let changes = comparison.changes(scope.as_ref().ok());
+        debug_assert!(scope.is_err() || changes == comparison.changes(None));
+        self.looked = Some(Looked::new(&changes, &comparison));
+        let whole = scope.err().map(|why| Whole::new(Step::Difference, why));
+        (changes, whole)
+    }
+
+    /// Adds the difference between the held multicast tables and `plan`. Returns why all were
+    /// compared, if they were.
+    pub(super) fn compare_multicast(
+        &mut self,
+        inventory: &Inventory,
+        plan: &Plan,
+        changes: &mut Changes,
+    ) -> Option<Whole> {
+        let whole = self.looked_multicast.diff(inventory, plan, changes);
+        whole.map(|why| Whole::new(Step::Difference, why))
+    }
+
+    /// Compares the ports and switches that a push has written with the plan once more, so that the
+    /// next change does not have to: the push of a bring-up writes everything, and the first fault
+    /// after it concerns a few ports and switches.
+    pub(super) fn compare_written(
+        &mut self,
+        inventory: &Inventory,
+        fabric: &Arc<Fabric>,
+        plan: &Arc<Plan>,
+    ) {
+        let Some(looked) = &self.looked else {
+            return;
+        };
+        let comparison = self.comparison(inventory, fabric, plan, &[]);
+        if let Ok(scope) = looked.scope(&comparison) {
+            let changes = comparison.changes_in(&scope);
+            self.looked = Some(Looked::new(&changes, &comparison));
+        }
+    }
+
+    /// The next comparison looks at everything.
+    pub(super) fn forget_comparison(&mut self) {
+        self.looked = None;
+    }
+
+    /// The next comparison goes on from `looked`.
+    pub(super) fn go_on_from(&mut self, looked: Looked) {
+        self.looked = Some(looked);
+    }
+
+    /// Keeps Sets of adaptive routing for later where tables change first.
+    pub(super) fn fit_adaptive(
+        &mut self,
+        changes: &mut Changes,
+        plan: &Plan,
+        inventory: &Inventory,
+    ) {
+        self.puts_adaptive_off = changes.fit_adaptive(plan, inventory);
+    }
+
+    /// Whether Sets of adaptive routing wait; only once.
+    pub(super) fn take_adaptive(&mut self) -> bool {
+        std::mem::take(&mut self.puts_adaptive_off)
+    }
+
+    /// A push of these changes begins, other than of multicast tables alone.
+    pub(super) fn begin(&mut self, changes: &Changes) {
+        self.reregister.begin(changes);
+        self.note_mismatches(changes);
+    }
+
+    /// The links that are not as planned, by a difference.
+    pub(super) fn note_mismatches(&mut self, changes: &Changes) {
+        self.mismatches.clone_from(&changes.mismatches);
+    }
+
+    pub(super) fn mismatches(&self) -> &BTreeMap<PortKey, LinkMismatch> {
+        &self.mismatches
+    }
+
+    /// There is nothing to write.
+    pub(super) fn settle(&mut self) {
+        (self.is_open, self.was_interrupted) = (false, false);
+    }
+
+    /// What is planned is not written: the next pass computes the difference again, whatever its
+    /// sweep finds.
+    pub(super) fn leave_open(&mut self) {
+        self.is_open = true;
+    }
+
+    /// Whether the hardware differs from the plan without an answer that shows it.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Urgent work cuts the push short.
+    pub(super) fn interrupt(&mut self) {
+        self.was_interrupted = true;
+    }
+
+    /// Whether urgent work has cut the last push short.
+    pub(super) fn was_interrupted(&self) -> bool {
+        self.was_interrupted
+    }
+
+    /// A push has ended.
+    pub(super) fn end(&mut self, push: &Push) {
+        for &port in push.reregistered() {
+            self.reregister.done(port);
+        }
+        self.is_open = push.was_stopped() || push.owes_multicast() || push.left_out_nodes();
+        self.was_interrupted &= push.was_stopped();
+    }
+
+    /// Up to which write it is decided which tables count.
+    pub(super) fn tables_decided(&self) -> Mark {
+        self.tables_decided
+    }
+
+    /// It is decided for all writes up to `mark`.
+    pub(super) fn note_decided(&mut self, mark: Mark) {
+        self.tables_decided = mark;
+    }
+}
