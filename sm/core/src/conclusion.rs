@@ -13,7 +13,7 @@ use super::convergence::Pushed;
 use super::event::Effect;
 use super::mastership::news::PushEnd;
 use super::stage::Stage;
-use super::{Core, Pass, SavedCoreState};
+use super::{Core, Pass, SavedCoreState, rebalancing};
 
 impl Core {
     /// Ends a pass: records its cost, publishes its result, and schedules a repair of its failures.
@@ -41,7 +41,10 @@ impl Core {
         }
         self.tell_end_of_push();
         if !is_multicast {
-            self.schedule_rebalancing(now);
+            let plan = self.plans.in_force();
+            let plan = plan.filter(|_| self.election.role == Role::Master);
+            let due = plan.and_then(|plan| rebalancing::due(plan, &self.config.rebalance, now));
+            self.work.rebalance_at(due);
             let came_up = pushed.ports_activated > 0;
             if (self.missing.has_news() || came_up)
                 && self.election.role == Role::Master

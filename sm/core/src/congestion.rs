@@ -6,16 +6,16 @@
 
 use std::sync::Arc;
 
+use rsm_config::CongestionPolicy;
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::{Datagram, Inbound};
 use rsm_mad::wire::header::{Class, MadHeader};
+use rsm_model::fabric::Fabric;
 use rsm_monitor::congestion::CongestionManager;
 use rsm_monitor::counters::{PlannedLevels, Routes};
 use rsm_plan::Plan;
-use rsm_state::Role;
 
-use super::Core;
 use super::event::Effect;
 
 /// The service level where the plan names none.
@@ -43,17 +43,15 @@ impl CongestionState {
     pub(super) fn manager(&self) -> &CongestionManager {
         &self.manager
     }
-}
 
-impl Core {
     /// Takes an event of the class of congestion control. Returns whether it was one.
-    pub(super) fn on_congestion(&mut self, inbound: &Inbound, now: Time) -> bool {
+    pub(super) fn on_inbound(&mut self, inbound: &Inbound, now: Time) -> bool {
         match inbound {
             Inbound::Mad(datagram) if is_of_class(datagram) => {
-                self.congestion.manager.handle(datagram, now);
+                self.manager.handle(datagram, now);
             }
             &Inbound::SendFailed { class, tid, .. } if class == Class::CONGESTION_CONTROL => {
-                self.congestion.manager.on_send_failed(tid, now);
+                self.manager.on_send_failed(tid, now);
             }
             _ => return false,
         }
@@ -61,84 +59,76 @@ impl Core {
     }
 
     /// The transport could not send `datagram`. Returns whether it was of congestion control.
-    pub(super) fn congestion_not_sent(&mut self, datagram: &Datagram, now: Time) -> bool {
+    pub(super) fn not_sent(&mut self, datagram: &Datagram, now: Time) -> bool {
         let is_mine = is_of_class(datagram);
         if is_mine {
             let tid: Tid = MadHeader::of(&datagram.mad).tid();
-            self.congestion.manager.not_sent(tid, now);
+            self.manager.not_sent(tid, now);
         }
         is_mine
     }
 
-    /// Whether datagrams of congestion control may leave: they wait for all other work.
-    fn may_control_congestion(&self) -> bool {
-        self.congestion.manager.is_on()
-            && self.stage.is_idle()
-            && self.local_port.is_up()
-            && self.plans.in_force().is_some()
-            && self.may_set()
-    }
-
-    /// Follows the subnet and the role of this manager. Publishes the result of a round.
-    pub(super) fn mind_congestion(&mut self, now: Time) {
-        if !self.congestion.manager.is_on() {
-            return;
+    /// Follows the subnet, by the plan in force, while this manager is master. Returns whether a
+    /// round has ended that readers should know of.
+    pub(super) fn follow(
+        &mut self,
+        fabric: &Arc<Fabric>,
+        plan: Option<&Arc<Plan>>,
+        is_master: bool,
+        now: Time,
+    ) -> bool {
+        if !self.manager.is_on() {
+            return false;
         }
-        if self.election.role != Role::Master {
-            self.congestion.manager.forget_all();
-        } else if self.plans.in_force().is_some() {
+        if !is_master {
+            self.manager.forget_all();
+        } else if let Some(plan) = plan {
             // Also while other work is under way: a device that was reset shows it in between alone.
-            self.follow_agents(now);
+            self.follow_agents(fabric, plan, now);
         }
-        if self.congestion.manager.take_news(now) {
-            self.publish(now);
-        }
+        self.manager.take_news(now)
     }
 
-    fn follow_agents(&mut self, now: Time) {
-        let state = &mut self.congestion;
-        let is_other_fabric = state.manager.follow(&self.fabric, now);
-        let plans = self.plans.in_force().zip(state.plan.as_ref());
-        let is_same_plan = plans.is_some_and(|(now, before)| Arc::ptr_eq(now, before));
-        if is_other_fabric || !is_same_plan {
-            state.plan = self.plans.in_force().cloned();
-            let levels = self.plans.in_force().map(|plan| PlannedLevels {
+    fn follow_agents(&mut self, fabric: &Arc<Fabric>, plan: &Arc<Plan>, now: Time) {
+        let is_other_fabric = self.manager.follow(fabric, now);
+        let before = self.plan.as_ref();
+        if is_other_fabric || !before.is_some_and(|before| Arc::ptr_eq(plan, before)) {
+            self.plan = Some(plan.clone());
+            let levels = PlannedLevels {
                 topology: plan.topology.clone(),
                 routing: plan.routing.clone(),
                 sm_lid: plan.sm_lid,
-            });
-            state.routes = Routes::new(&self.fabric, levels, SL);
+            };
+            self.routes = Routes::new(fabric, Some(levels), SL);
         }
     }
 
-    /// The next datagram of congestion control.
-    pub(super) fn poll_congestion(&mut self, now: Time) -> Option<Effect> {
-        if !self.may_control_congestion() {
+    /// The next datagram, if one may leave.
+    pub(super) fn poll(&mut self, may_send: bool, now: Time) -> Option<Effect> {
+        if !may_send || !self.manager.is_on() {
             return None;
         }
-        let CongestionState {
-            manager, routes, ..
-        } = &mut self.congestion;
-        let transmit = manager.poll_transmit(routes, now)?;
+        let transmit = self.manager.poll_transmit(&self.routes, now)?;
         Some(Effect::Send {
             datagram: transmit.datagram,
             timeout: transmit.timeout,
         })
     }
 
-    pub(super) fn congestion_deadline(&self) -> Option<Time> {
-        let may_send = self.may_control_congestion();
-        self.congestion.manager.next_deadline(may_send)
+    /// When something is due; `may_send`: datagrams may leave.
+    pub(super) fn deadline(&self, may_send: bool) -> Option<Time> {
+        let may_send = may_send && self.manager.is_on();
+        self.manager.next_deadline(may_send)
     }
 
     /// Takes over the policy of a new configuration.
-    pub(super) fn configure_congestion(&mut self) {
-        self.congestion.manager.configure(&self.config.congestion);
+    pub(super) fn configure(&mut self, policy: &Arc<CongestionPolicy>) {
+        self.manager.configure(policy);
     }
 
     /// Gives up on requests that are due.
-    pub(super) fn mind_congestion_deadlines(&mut self, now: Time) {
-        self.congestion.manager.handle_deadline(now);
+    pub(super) fn handle_deadline(&mut self, now: Time) {
+        self.manager.handle_deadline(now);
     }
 }
 

@@ -215,7 +215,7 @@ impl Core {
         self.reports.note_configuration(Vec::new());
         self.links.configure(&self.config);
         self.health_changed(now);
-        self.configure_congestion();
+        self.congestion.configure(&self.config.congestion);
         self.writing.forget_learnt();
         self.inventory.habits = DeviceHabits::default();
         self.inventory.capabilities = Arc::default();

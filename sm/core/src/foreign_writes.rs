@@ -8,17 +8,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use rsm_hardware::diff::Comparison;
 use rsm_hardware::sweep::Sweep;
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_hardware::sweep::read_back::{Overwritten, Samples, SwitchField};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::mft_image::MftBlock;
 use rsm_model::port_info::{FieldIndex, FieldMask};
-use rsm_state::Role;
 
 use super::work::doubled;
-use super::{Core, Mode};
 
 /// Parts that a light sweep reads back on a subnet of few switches.
 const SAMPLES: usize = 1024;
@@ -156,97 +156,81 @@ fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
     }
 }
 
-impl Core {
-    /// The ports whose Sets have failed.
-    fn failing_ports(&self) -> BTreeSet<PortKey> {
-        let failed = self.reports.failed_sets();
-        let ports = failed.filter_map(|finding| match finding.subject {
-            Subject::Port(port) => Some(port),
-            _ => None,
-        });
-        ports.collect()
+impl ForeignWrites {
+    /// Forgets nodes that have held what was written for long. Returns whether there were any.
+    pub(super) fn expire(&mut self, now: Time) -> bool {
+        let known = self.nodes.len();
+        self.nodes.retain(|_, write| now.since(write.last) < KEPT);
+        self.nodes.len() < known
     }
 
-    /// The parts that the light sweep that begins reads back: none unless this manager writes the
-    /// subnet.
-    pub(super) fn next_samples(&mut self, now: Time) -> Samples {
-        let known = self.foreign_writes.nodes.len();
-        let nodes = &mut self.foreign_writes.nodes;
-        nodes.retain(|_, write| now.since(write.last) < KEPT);
-        let is_less = nodes.len() < known;
-        let nodes = nodes.iter();
+    /// The parts that the light sweep that begins reads back; `failing`: the ports whose Sets have
+    /// failed.
+    pub(super) fn next_samples(
+        &mut self,
+        inventory: &Inventory,
+        failing: BTreeSet<PortKey>,
+        now: Time,
+    ) -> Samples {
+        let turn = self.turn.wrapping_add(1);
+        self.turn = turn;
+        self.late
+            .retain(|_, &mut noted| turn.wrapping_sub(noted) < LATE_SETS_EXCUSE);
+        let nodes = self.nodes.iter();
         let of = |keep: fn(&ForeignWrite, Time) -> bool| {
             let nodes = nodes.clone().filter(|(_, write)| keep(write, now));
             nodes.map(|(&guid, _)| guid).collect()
         };
-        let (whole, paused) = (
-            of(|write, _| write.in_a_row > 0),
-            of(|write, now| write.paused_until > now),
-        );
-        if is_less {
-            self.publish(now);
-        }
-        if self.election.role != Role::Master || self.config.mode != Mode::Manage {
-            return Samples::default();
-        }
-        let turn = self.foreign_writes.turn.wrapping_add(1);
-        self.foreign_writes.turn = turn;
-        let late = &mut self.foreign_writes.late;
-        late.retain(|_, &mut noted| turn.wrapping_sub(noted) < LATE_SETS_EXCUSE);
-        let switches = self.inventory.switches().count().max(1);
+        let switches = inventory.switches().count().max(1);
         Samples {
             per_switch: (SAMPLES / switches).clamp(1, SAMPLES_OF_SWITCH),
             turn,
-            whole,
-            paused,
-            failing: self.failing_ports(),
+            whole: of(|write, _| write.in_a_row > 0),
+            paused: of(|write, now| write.paused_until > now),
+            failing,
         }
     }
 
     /// Takes note of the differences that a light sweep found, before they are written as planned.
-    pub(super) fn note_foreign_writes(&mut self, sweep: &mut Sweep, now: Time) {
+    /// `comparison`: the hardware beside the plan in force. Returns whether there are any.
+    pub(super) fn note(
+        &mut self,
+        sweep: &mut Sweep,
+        comparison: Option<&Comparison>,
+        now: Time,
+    ) -> bool {
         for guid in sweep.read_as_a_whole() {
             if !sweep.is_overwritten(guid)
-                && let Some(write) = self.foreign_writes.nodes.get_mut(&guid)
+                && let Some(write) = self.nodes.get_mut(&guid)
             {
                 write.in_a_row = 0;
             }
         }
         let mut is_news = false;
         for (guid, found) in sweep.take_overwritten() {
-            let ports = self.overwritten_ports(guid, &found);
+            let ports = overwritten_ports(guid, &found, comparison);
             let has_tables = !found.blocks.is_empty() || !found.masks.is_empty();
             if ports.is_empty() && !has_tables && found.fields.is_empty() {
                 continue;
             }
-            if self.foreign_writes.excuses(guid) {
+            if self.excuses(guid) {
                 continue;
             }
-            let nodes = &mut self.foreign_writes.nodes;
-            let write = nodes.entry(guid).or_insert_with(|| ForeignWrite::new(now));
+            let write = self
+                .nodes
+                .entry(guid)
+                .or_insert_with(|| ForeignWrite::new(now));
             write.note(found, ports, now);
             is_news = true;
         }
-        if is_news {
-            self.publish(now);
-        }
-    }
-
-    /// The fields of PortInfo that were as planned, and are not any more, by port.
-    fn overwritten_ports(&self, guid: Guid, found: &Overwritten) -> BTreeMap<PortNum, FieldMask> {
-        let Some(plan) = self.plans.in_force() else {
-            return BTreeMap::new();
-        };
-        let comparison = self.comparison(plan, &[]);
-        let ports = found.ports.iter();
-        let fields = ports.map(|(&port, before)| (port, comparison.diverged(guid, port, before)));
-        fields.filter(|(_, fields)| !fields.is_empty()).collect()
+        is_news
     }
 
     /// The nodes that did not hold what this manager wrote.
-    pub(super) fn findings_of_foreign_writes(&self) -> Vec<Finding> {
-        let (kind, nodes) = (FindingKind::ForeignWrite, &self.foreign_writes.nodes);
-        let remedy = match self.config.policy.ports.m_keys.is_uniform() {
+    /// `have_one_key`: all ports have the same M_Key.
+    pub(super) fn findings(&self, inventory: &Inventory, have_one_key: bool) -> Vec<Finding> {
+        let (kind, nodes) = (FindingKind::ForeignWrite, &self.nodes);
+        let remedy = match have_one_key {
             true => {
                 "give each port an M_Key of its own, which keeps others from writing (sm.m_keys = \"per-port\")"
             }
@@ -264,7 +248,7 @@ impl Core {
             let text = format!(
                 "{} held other values than this manager had written: {}; packets may have been lost or gone astray; found {times} \
                  and written as planned each time{kept}; another host or manager sends it Sets, or it loses its tables: {remedy}",
-                self.name(guid),
+                inventory.name(guid),
                 write.parts()
             );
             let severity = match write.in_a_row {
@@ -282,4 +266,18 @@ impl Core {
         });
         findings.chain(more).collect()
     }
+}
+
+/// The fields of PortInfo that were as planned, and are not any more, by port.
+fn overwritten_ports(
+    guid: Guid,
+    found: &Overwritten,
+    comparison: Option<&Comparison>,
+) -> BTreeMap<PortNum, FieldMask> {
+    let Some(comparison) = comparison else {
+        return BTreeMap::new();
+    };
+    let ports = found.ports.iter();
+    let fields = ports.map(|(&port, before)| (port, comparison.diverged(guid, port, before)));
+    fields.filter(|(_, fields)| !fields.is_empty()).collect()
 }

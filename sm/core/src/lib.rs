@@ -17,7 +17,6 @@
 //!
 //! Nothing here does I/O, waits, starts a thread, or decides a route.
 
-mod activity;
 mod adaptive;
 mod conclusion;
 mod congestion;
@@ -58,7 +57,7 @@ use rsm_config::m_keys::{Generations, KeyHolder};
 use rsm_config::overlay::Overlay;
 use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::GpuInventory;
-use rsm_hardware::diff::NotKept;
+use rsm_hardware::diff::{Comparison, NotKept, Reregister};
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
@@ -76,7 +75,7 @@ use rsm_plan::Plan;
 use rsm_plan::avoid::Avoid;
 use rsm_plan::lids::Claims;
 use rsm_routing::adaptive::GroupIds;
-use rsm_state::{Convergence, Role, Snapshot};
+use rsm_state::{Activity, Convergence, Handover, PassProgress, Role, Snapshot};
 
 use self::congestion::CongestionState;
 use self::convergence::Meter;
@@ -279,7 +278,7 @@ impl Core {
     }
 
     fn on_inbound(&mut self, inbound: Inbound, now: Time) {
-        if self.on_congestion(&inbound, now) {
+        if self.congestion.on_inbound(&inbound, now) {
             return;
         }
         match inbound {
@@ -294,7 +293,7 @@ impl Core {
     /// Does the work that is due at `now`.
     pub fn handle_deadline(&mut self, now: Time) {
         self.client.handle_deadline(now);
-        self.mind_congestion_deadlines(now);
+        self.congestion.handle_deadline(now);
         if self.work.take_light(now) {
             match self.election.role {
                 Role::Standby { .. } => self.work.poll_master(),
@@ -319,10 +318,14 @@ impl Core {
         self.inquire_again(now);
         self.mind_epoch(now);
         self.mind_rotation(now);
-        self.mind_lost_registrations(now);
+        if self.epoch.lost.release(now) {
+            self.publish(now);
+        }
         self.poll_peer(now);
         self.follow_master(now);
-        self.mind_silences(now);
+        if self.silence.silences.has_news(now) {
+            self.publish(now);
+        }
         self.work.wake(now);
         self.run(now);
     }
@@ -344,7 +347,7 @@ impl Core {
             self.first_sweep_due(),
             self.silence.silences.deadline(),
             self.work.next_wake(),
-            self.congestion_deadline(),
+            self.congestion.deadline(self.may_control_congestion()),
         ]
         .into_iter()
         .flatten()
@@ -357,7 +360,8 @@ impl Core {
             return Some(effect);
         }
         let Some(transmit) = self.client.poll_transmit(now) else {
-            return self.poll_congestion(now);
+            let may_send = self.may_control_congestion();
+            return self.congestion.poll(may_send, now);
         };
         Some(Effect::Send {
             datagram: transmit.datagram,
@@ -367,13 +371,48 @@ impl Core {
 
     /// The transport could not send the datagram of [`Effect::Send`].
     pub fn send_failed(&mut self, datagram: &Datagram, now: Time) {
-        if self.congestion_not_sent(datagram, now) {
+        if self.congestion.not_sent(datagram, now) {
             return self.run(now);
         }
         let tid = rsm_mad::wire::header::MadHeader::of(&datagram.mad).tid();
         self.client
             .handle_send_failed(tid, rsm_mad::transport::SendFailure::Flushed, now);
         self.run(now);
+    }
+
+    /// Whether the core is at rest: nothing under way, nothing waiting, nothing to be repaired.
+    pub fn is_settled(&self) -> bool {
+        self.stage.is_idle() && self.work.is_empty()
+    }
+
+    /// Whether this master is finding out if another one has replaced it. Until then it sets nothing,
+    /// and goes on afterwards.
+    pub fn is_inquiring(&self) -> bool {
+        self.election.inquiry.is_some()
+    }
+
+    /// Whether nothing is under way; something may still wait for its time.
+    pub fn is_idle(&self) -> bool {
+        self.stage.is_idle() && (!self.work.is_due() || self.work.is_postponed())
+    }
+
+    /// The stage under way, for operators.
+    pub fn activity(&self) -> Activity {
+        self.stage.activity(self.inventory.len())
+    }
+
+    /// The pass under way and the work that waits.
+    pub fn progress(&self) -> PassProgress {
+        let (cause, since) = self.meter.running().unzip();
+        PassProgress {
+            activity: self.activity(),
+            cause: cause.unwrap_or_default().to_owned(),
+            since,
+            nodes: self.inventory.len(),
+            outstanding: self.client.pending(),
+            next: self.work.next_cause(),
+            not_before: self.work.not_before(),
+        }
     }
 
     /// How often in a row a repair was tried without success; 0 after a clean convergence.
@@ -437,12 +476,32 @@ impl Core {
                 break;
             }
         }
-        self.mind_congestion(now);
+        self.follow_congestion(now);
         self.tell_early(now);
-        self.mind_silent_managers(now);
+        if self.election.silent.follow(&self.inventory) {
+            self.publish(now);
+        }
         // A pass that changes nothing publishes nothing, also where a snapshot from within it says
         // that the subnet converges.
         if self.reports.show_converging && !self.is_converging() {
+            self.publish(now);
+        }
+    }
+
+    /// Whether datagrams of congestion control may leave: they wait for all other work.
+    fn may_control_congestion(&self) -> bool {
+        self.stage.is_idle()
+            && self.local_port.is_up()
+            && self.plans.in_force().is_some()
+            && self.may_set()
+    }
+
+    /// Lets congestion control follow the subnet, and publishes the result of a round.
+    fn follow_congestion(&mut self, now: Time) {
+        let is_master = self.election.role == Role::Master;
+        let plan = self.plans.in_force();
+        let is_news = self.congestion.follow(&self.fabric, plan, is_master, now);
+        if is_news {
             self.publish(now);
         }
     }
@@ -460,13 +519,26 @@ impl Core {
         }
     }
 
+    /// What a takeover tells ports beside the difference to the plan in force; `None` without one.
+    pub fn handover(&self) -> Option<Handover> {
+        let plan = self.plans.in_force()?;
+        let everybody = Reregister::everybody();
+        let comparison = Comparison {
+            reregister: &everybody,
+            ..self.comparison(plan, &plan.transition.interim)
+        };
+        Some(dry_run::handover(&comparison))
+    }
+
     /// The state now, published or not: sweeps that found no change show in its counters only.
     pub fn snapshot(&self, now: Time) -> Snapshot {
         snapshot::take(self, now)
     }
 
     fn publish(&mut self, now: Time) {
-        self.follow_silences(now);
+        let is_sweeping = matches!(self.stage, Stage::Sweeping(_));
+        let silences = &mut self.silence.silences;
+        silences.follow(&self.inventory, is_sweeping, now);
         let snapshot = Arc::new(self.snapshot(now));
         self.reports.show_converging = snapshot.converging;
         self.reports.serve = snapshot.role == Role::Master && snapshot.plan.is_some();

@@ -89,16 +89,34 @@ impl Core {
         self.begin_planning(job);
     }
 
+    /// Plans a step of rebalancing, if there still is a plan to make it from.
+    pub(super) fn start_rebalancing(&mut self, now: Time) {
+        if self.plans.in_force().is_none() || self.election.role != Role::Master {
+            self.meter.discard();
+            return;
+        }
+        self.pass = Pass::Rebalance;
+        let max_blocks = self.config.rebalance.blocks;
+        let job = PlanJob {
+            kind: JobKind::Rebalance { max_blocks },
+            ..self.job_on_hardware(now)
+        };
+        self.begin_planning(job);
+    }
+
     /// The parts that all jobs have in common.
     fn job(&mut self, now: Time) -> PlanJob {
         let generation = self.plans.advance();
         let (groups, masks) =
             self.members
                 .for_plan(&self.fabric, &self.inventory, &self.config, now);
+        let own = self.own_guid();
+        let claims = &self.plans.assigned.claims;
+        let apart = self.epoch.apart(own, &self.fabric, claims);
         PlanJob {
             generation,
             claims: self.plans.assigned.claims.clone(),
-            apart: self.apart(),
+            apart,
             assigns_lids_anew: self.plans.reassigns_lids(),
             positions: self.plans.assigned.positions.clone(),
             gpus: self.plans.gpus().clone(),

@@ -11,13 +11,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rsm_hardware::sweep::fault;
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_mad::Time;
 use rsm_mad::client::{Completion, RequestFailure};
 use rsm_model::findings::{Severity, Subject};
 
-use super::Core;
 use super::requests::Context;
-use super::stage::Stage;
 
 /// Silence from which on an operator is told of it.
 const SHOWN: Duration = Duration::from_secs(1);
@@ -72,39 +71,33 @@ impl Silences {
     }
 }
 
-impl Core {
-    /// Notes the silences that have begun, and ends others. Within a sweep one that is not seen goes
-    /// on: the sweep asks anew.
-    pub(super) fn follow_silences(&mut self, now: Time) {
-        if !matches!(self.stage, Stage::Sweeping(_)) {
-            self.end_silences();
+impl Silences {
+    /// Notes the silences of `inventory` that have begun. Unless `is_sweeping`, ends others: within a
+    /// sweep one that is not seen goes on, because the sweep asks anew.
+    pub(super) fn follow(&mut self, inventory: &Inventory, is_sweeping: bool, now: Time) {
+        if !is_sweeping {
+            self.end(inventory);
         }
-        let silent = fault::silent(&self.inventory);
-        let silences = &mut self.silence.silences;
+        let silent = fault::silent(inventory);
         for &subject in &silent {
-            silences.since.entry(subject).or_insert(now);
+            self.since.entry(subject).or_insert(now);
         }
-        let steps = silent
-            .iter()
-            .filter_map(|subject| silences.since.get(subject));
+        let steps = silent.iter().filter_map(|subject| self.since.get(subject));
         let steps = steps.flat_map(|&since| [since + SHOWN, since + SERIOUS]);
-        silences.due = steps.filter(|&due| due > now).min();
+        self.due = steps.filter(|&due| due > now).min();
     }
 
     /// Ends the silences of nodes that have answered by now, at the end of a sweep.
-    pub(super) fn end_silences(&mut self) {
-        if !self.silence.silences.since.is_empty() {
-            let silent = fault::silent(&self.inventory);
-            let since = &mut self.silence.silences.since;
-            since.retain(|subject, _| silent.contains(subject));
+    pub(super) fn end(&mut self, inventory: &Inventory) {
+        if !self.since.is_empty() {
+            let silent = fault::silent(inventory);
+            self.since.retain(|subject, _| silent.contains(subject));
         }
     }
 
-    /// Publishes silences that begin to matter more.
-    pub(super) fn mind_silences(&mut self, now: Time) {
-        if self.silence.silences.due.is_some_and(|due| due <= now) {
-            self.publish(now);
-        }
+    /// Whether a silence has begun to matter more by `now` than it was published to.
+    pub(super) fn has_news(&self, now: Time) -> bool {
+        self.due.is_some_and(|due| due <= now)
     }
 }
 

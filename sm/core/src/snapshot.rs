@@ -47,7 +47,10 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         &core.inventory,
         core.config.policy.ports.links.bounce,
     ));
-    findings.extend(core.findings_of_foreign_writes());
+    findings.extend(core.foreign_writes.findings(
+        &core.inventory,
+        core.config.policy.ports.m_keys.is_uniform(),
+    ));
     if let Role::Standby { master } = &core.election.role {
         let text = format!(
             "{} ({}, priority {}) is master; this one stands by and sets nothing",
@@ -71,11 +74,13 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
     }));
     findings.extend(core.local_port.finding(&core.inventory));
     findings.extend(core.finding_of_epoch());
-    findings.extend(core.finding_of_lost_registrations());
+    if is_master {
+        findings.extend(core.epoch.lost.finding());
+    }
     findings.extend(core.finding_of_m_keys());
     findings.extend(core.findings_of_configurations());
     findings.extend(core.findings_of_strangers());
-    findings.extend(core.findings_of_silent_managers());
+    findings.extend(core.election.silent.findings(&core.inventory));
     findings.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.cmp(b)));
     findings.dedup();
     Snapshot {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use rsm_hardware::push::Push;
+use rsm_hardware::sweep::read_back::Samples;
 use rsm_hardware::sweep::{Sweep, SweepScope};
 use rsm_mad::Time;
 use rsm_model::fabric::{Delta, Fabric};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_state::Role;
+use rsm_state::{Activity, Role};
 
 use super::convergence::Part;
 use super::mastership::election::HandingOver;
@@ -18,7 +19,7 @@ use super::mastership::takeover;
 use super::mastership::takeover::Trust;
 use super::requests::Context;
 use super::work::Next;
-use super::{Core, Mode, Pass};
+use super::{Core, Mode, Pass, dry_run};
 
 /// One in this many repairs in a row waits for silent nodes to the end. The others go on without
 /// them as soon as there is a change to plan for, and the answers of slow nodes come too late.
@@ -37,6 +38,27 @@ pub(super) enum Stage {
 impl Stage {
     pub(super) fn is_idle(&self) -> bool {
         matches!(self, Stage::Idle)
+    }
+
+    /// The stage for operators, beside a model of `nodes` nodes.
+    pub(super) fn activity(&self, nodes: usize) -> Activity {
+        match self {
+            // `HandingOver` lasts no longer than one answer of the other manager.
+            Stage::Idle | Stage::HandingOver(_) => Activity::Idle,
+            Stage::Sweeping(sweep) => Activity::Sweeping {
+                nodes,
+                settled: sweep.settled(),
+                open: sweep.open(),
+            },
+            Stage::Planning { .. } => Activity::Planning,
+            Stage::Pushing(push) => {
+                let progress = push.progress();
+                Activity::Pushing {
+                    done: progress.done,
+                    expected: progress.expected.max(progress.done),
+                }
+            }
+        }
     }
 
     /// Stops a push under way: it sends no more Sets.
@@ -63,7 +85,7 @@ impl Core {
                         true
                     }
                     None => {
-                        self.end_silences();
+                        self.silence.silences.end(&self.inventory);
                         self.schedule_light(now);
                         false
                     }
@@ -348,13 +370,47 @@ impl Core {
 
     /// Puts the model of the inventory in force. Returns its difference from the one before.
     fn follow_model(&mut self, now: Time) -> Delta {
-        let fabric = self.model_to_plan();
+        let mut fabric = self.model();
+        if self.config.mode == Mode::DryRun {
+            fabric = dry_run::at_masters_port(&fabric, &self.inventory);
+        }
         let delta = Delta::between(&self.fabric, &fabric);
         self.traps.note_changes(&delta);
         self.links.follow(&delta, &self.fabric, &fabric, now);
         self.missing.follow(&delta, &self.fabric, &fabric, now);
         self.fabric = fabric;
         delta
+    }
+
+    /// Takes note of what others have written, by the samples of a light sweep.
+    fn note_foreign_writes(&mut self, sweep: &mut Sweep, now: Time) {
+        let plan = self.plans.in_force();
+        let comparison = plan.map(|plan| {
+            self.writing
+                .comparison(&self.inventory, &self.fabric, plan, &[])
+        });
+        let is_news = self.foreign_writes.note(sweep, comparison.as_ref(), now);
+        if is_news {
+            self.publish(now);
+        }
+    }
+
+    /// The parts that a light sweep reads back: none unless this manager writes the subnet.
+    fn next_samples(&mut self, now: Time) -> Samples {
+        if self.foreign_writes.expire(now) {
+            self.publish(now);
+        }
+        if self.election.role != Role::Master || self.config.mode != Mode::Manage {
+            return Samples::default();
+        }
+        let failed = self.reports.failed_sets();
+        let failing = failed.filter_map(|finding| match finding.subject {
+            Subject::Port(port) => Some(port),
+            _ => None,
+        });
+        let failing = failing.collect();
+        self.foreign_writes
+            .next_samples(&self.inventory, failing, now)
     }
 
     /// Decides which tables count of the switches that were written since it was last decided.

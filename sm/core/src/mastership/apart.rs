@@ -9,14 +9,12 @@
 
 use std::sync::Arc;
 
-use rsm_gdr::host_order::HostPositions;
 use rsm_ids::{Guid, Lid};
+use rsm_model::fabric::Fabric;
 use rsm_plan::lids::{Apart, Claim, Claims};
-use rsm_state::Role;
 
 use super::epoch::{EpochState, Holding};
-use crate::Core;
-use crate::plans::assigned::last_lid;
+use crate::plans::assigned::{Assigned, last_lid};
 
 /// LIDs of a block: as many ports can be new in a part of the fabric before its manager gives LIDs
 /// that another one may give, too.
@@ -41,53 +39,52 @@ impl EpochState {
             Arc::make_mut(&mut self.apart.given).insert(port);
         }
     }
-}
 
-impl Core {
-    /// How LIDs are given and kept now.
-    pub(crate) fn apart(&mut self) -> Apart {
-        if !self.epoch.is_apart() {
-            self.epoch.apart = Apart::default();
-        } else if self.epoch.apart.block.is_none() {
-            let place = match self.epoch.holding {
+    /// Whether the state of the store is this manager's own.
+    pub(crate) fn has_own_state(&self) -> bool {
+        matches!(self.holding, Holding::Held(_) | Holding::Unshared)
+    }
+
+    /// How LIDs are given and kept now by the manager with the GUID `own`.
+    pub(crate) fn apart(&mut self, own: Guid, fabric: &Fabric, claims: &Claims) -> Apart {
+        if !self.is_apart() {
+            self.apart = Apart::default();
+        } else if self.apart.block.is_none() {
+            let place = match self.holding {
                 Holding::Held(_) => 0,
-                _ => 1 + self.place_among_managers(),
+                _ => 1 + self.place_among_managers(own),
             };
-            let held = self.fabric.end_ports().map(|(_, port)| Claim {
+            let held = fabric.end_ports().map(|(_, port)| Claim {
                 base: port.lid(),
                 lmc: port.lmc(),
             });
-            let known = self.plans.assigned.claims.values().copied().chain(held);
+            let known = claims.values().copied().chain(held);
             let unicast = known.filter(|claim| claim.base.is_unicast());
             let last = unicast.map(last_lid).max().unwrap_or(0);
             let block = (last + 1).next_multiple_of(ALIGNED) + BLOCK * (1 + place);
-            self.epoch.apart.block = u16::try_from(block).ok().map(Lid);
+            self.apart.block = u16::try_from(block).ok().map(Lid);
         }
-        self.epoch.apart.clone()
+        self.apart.clone()
     }
 
-    /// The place of this manager in the order of all that share the store.
-    fn place_among_managers(&self) -> u32 {
-        let own = self.own_guid();
-        let others = self.epoch.configurations.range(..own);
+    /// The place of a manager in the order of all that share the store.
+    fn place_among_managers(&self, own: Guid) -> u32 {
+        let others = self.configurations.range(..own);
         u32::try_from(others.count()).unwrap_or(u32::MAX / BLOCK / 2)
     }
 
     /// Takes the LIDs that the holder of the epoch has stored.
-    pub(crate) fn on_claims(&mut self, claims: Arc<Claims>) {
-        match (&self.election.role, self.epoch.holding) {
-            (_, Holding::Held(_) | Holding::Unshared) => {}
-            (Role::Master, _) => self.plans.assigned.add_claims(&claims),
+    pub(crate) fn take_claims(
+        &self,
+        claims: Arc<Claims>,
+        is_master: bool,
+        assigned: &mut Assigned,
+    ) {
+        match (is_master, self.has_own_state()) {
+            (_, true) => {}
+            (true, false) => assigned.add_claims(&claims),
             // Its own claims may be older than those of the master.
-            (_, _) => self.plans.assigned.claims = claims,
-        }
-    }
-
-    /// Takes the host order that the holder of the epoch has stored.
-    pub(crate) fn on_positions(&mut self, positions: Arc<HostPositions>) {
-        let is_own = matches!(self.epoch.holding, Holding::Held(_) | Holding::Unshared);
-        if !is_own && self.election.role != Role::Master {
-            self.plans.assigned.positions = positions;
+            (false, false) => assigned.claims = claims,
         }
     }
 }

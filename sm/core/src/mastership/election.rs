@@ -16,6 +16,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::{Request, RequestFailure, Response};
@@ -370,17 +371,8 @@ impl Core {
             other.guid,
             other.lid,
             other.priority,
-            self.cable_of(other.port)
+            cable_of(&self.inventory, other.port)
         )
-    }
-
-    /// The other end of the cable of `port`, for the operator.
-    pub(crate) fn cable_of(&self, port: PortKey) -> String {
-        let peer = self.inventory.port(port).and_then(|port| port.peer);
-        match peer {
-            Some(peer) => format!("at {} port {}", self.name(peer.node), peer.port),
-            None => format!("at its port {}", port.port),
-        }
     }
 
     /// Sends trap 144 to a weaker master: it learns of a priority change by this trap only (IBA
@@ -466,5 +458,14 @@ impl Core {
     pub(crate) fn local_port(&self) -> Option<PortInfo> {
         let local = self.inventory.local?;
         self.inventory.port(local)?.info
+    }
+}
+
+/// The other end of the cable of `port`, for the operator.
+pub(crate) fn cable_of(inventory: &Inventory, port: PortKey) -> String {
+    let peer = inventory.port(port).and_then(|port| port.peer);
+    match peer {
+        Some(peer) => format!("at {} port {}", inventory.name(peer.node), peer.port),
+        None => format!("at its port {}", port.port),
     }
 }

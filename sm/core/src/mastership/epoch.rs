@@ -264,7 +264,12 @@ impl Core {
                 state,
                 unseen,
             } => {
-                self.note_life_without_store(state.is_some(), unseen, now);
+                let is_standby = matches!(self.election.role, Role::Standby { .. });
+                // Without its answers in the fabric nothing is known of its last moments.
+                let silent = self.election.peer_polls.silent_for(now);
+                if let Some(silent) = silent.filter(|_| is_standby && state.is_some()) {
+                    self.epoch.lost.note_life_without_store(silent, unseen, now);
+                }
                 self.on_granted(epoch, state, now);
             }
             EpochEvent::Refused(by) => self.on_refused(by, now),
@@ -288,8 +293,16 @@ impl Core {
             }
             EpochEvent::Planned(plan) => self.on_planned_elsewhere(plan, now),
             EpochEvent::Footprints(footprints) => self.standby.follower.footprints = footprints,
-            EpochEvent::Claims(claims) => self.on_claims(claims),
-            EpochEvent::Positions(positions) => self.on_positions(positions),
+            EpochEvent::Claims(claims) => {
+                let is_master = self.election.role == Role::Master;
+                let assigned = &mut self.plans.assigned;
+                self.epoch.take_claims(claims, is_master, assigned);
+            }
+            EpochEvent::Positions(positions) => {
+                if !self.epoch.has_own_state() && self.election.role != Role::Master {
+                    self.plans.assigned.positions = positions;
+                }
+            }
             EpochEvent::Cabling(cabling) => self.on_stored_cabling(cabling),
             EpochEvent::MKeys {
                 generations,
@@ -455,9 +468,30 @@ impl Core {
             self.standby.follower.is_current,
             self.standby.follower.keys_change,
         ) = (false, false);
-        self.note_takeover_without_store(now);
+        let is_standby = matches!(self.election.role, Role::Standby { .. });
+        if is_standby || self.election.role == Role::Discovering && self.follows_another() {
+            self.epoch.lost.note_takeover_without_store(now);
+        }
+        if !is_standby {
+            self.ask_hosts_again();
+        }
         self.take_over_if_standby(now);
         self.publish(now);
+    }
+
+    /// Whether the own port follows another master, as it was last read.
+    fn follows_another(&self) -> bool {
+        self.local_port().is_some_and(|info| {
+            let master = info.master_sm_lid();
+            master.is_unicast() && master != info.lid()
+        })
+    }
+
+    /// Asks all hosts to register again, if registrations are missing.
+    pub(crate) fn ask_hosts_again(&mut self) {
+        if self.epoch.lost.take_due() {
+            self.writing.reregister_everybody();
+        }
     }
 
     /// Takes over from a silent master, where the epoch was claimed for that.

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::PortKey;
-use rsm_mad::Time;
 use rsm_mad::wire::attr::CapabilityMask;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-use crate::Core;
+use super::election::cable_of;
 
 /// The ports of silent managers.
 #[derive(Default, Debug)]
@@ -34,34 +34,34 @@ impl SilentManagers {
     pub(crate) fn ports(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.ports.iter().copied()
     }
-}
 
-impl Core {
-    /// Forgets silent managers that no longer show themselves, and publishes what has changed.
-    pub(crate) fn mind_silent_managers(&mut self, now: Time) {
-        let inventory = &self.inventory;
-        let shows_itself = |&port: &PortKey| {
+    /// Forgets managers that no longer show themselves in `inventory`. Returns whether others are
+    /// silent than were published.
+    pub(crate) fn follow(&mut self, inventory: &Inventory) -> bool {
+        self.ports.retain(|&port| {
             let info = inventory.port(port).and_then(|port| port.info.as_ref());
             info.is_some_and(|info| info.capability_mask().contains(CapabilityMask::IS_SM))
-        };
-        let silent = &mut self.election.silent;
-        silent.ports.retain(shows_itself);
-        if silent.ports != silent.published {
-            silent.published.clone_from(&silent.ports);
-            self.publish(now);
+        });
+        let is_news = self.ports != self.published;
+        if is_news {
+            self.published.clone_from(&self.ports);
         }
+        is_news
     }
 
     /// The managers that show themselves and do not answer.
-    pub(crate) fn findings_of_silent_managers(&self) -> impl Iterator<Item = Finding> + '_ {
-        self.election.silent.ports().map(|port| {
+    pub(crate) fn findings<'a>(
+        &'a self,
+        inventory: &'a Inventory,
+    ) -> impl Iterator<Item = Finding> + 'a {
+        self.ports().map(|port| {
             let text = format!(
                 "the subnet manager of {} port {} ({}), {}, answers no SMInfo: its process is stopped or \
                  hangs, and may write the subnet when it goes on; let it go on, or end it",
-                self.name(port.node),
+                inventory.name(port.node),
                 port.port,
                 port.node,
-                self.cable_of(port)
+                cable_of(inventory, port)
             );
             let subject = Subject::Port(port);
             Finding::new(FindingKind::ManagerSilent, subject, Severity::Warning, text)
