@@ -90,9 +90,10 @@ impl Core {
         let nodes = faults.owed().filter_map(Query::node);
         let nodes = nodes.chain(failed.iter().copied());
         let whole = nodes.map(|node| PortKey::new(node, PortNum::ZERO));
-        let debtors: BTreeSet<PortKey> = behind_ports.chain(whole).collect();
+        let awaiting_answer: BTreeSet<PortKey> = behind_ports.chain(whole).collect();
         let has_failed_sets = self.reports.failed_sets().next().is_some();
-        self.work.owe(debtors, failed, has_failed_sets, now);
+        self.work
+            .repair_pass(awaiting_answer, failed, has_failed_sets, now);
     }
 
     pub(super) fn schedule_light(&mut self, now: Time) {

@@ -20,7 +20,7 @@ use rsm_state::Command;
 
 use super::requests::Context;
 use super::stage::Stage;
-use super::trials::Desk;
+use super::trials::Answers;
 use super::{Core, CoreConfig};
 
 impl Core {
@@ -139,7 +139,7 @@ impl Core {
                     when_cut_off,
                     ticket,
                     policy,
-                    &mut Desk::of(&mut self.work, &mut self.outbox),
+                    &mut Answers::to(&mut self.work, &mut self.outbox),
                 );
             }
             Command::Withdraw { ticket } => {
@@ -150,7 +150,7 @@ impl Core {
                     ticket,
                     policy,
                     &self.fabric,
-                    &mut Desk::of(&mut self.work, &mut self.outbox),
+                    &mut Answers::to(&mut self.work, &mut self.outbox),
                 );
                 self.withdraw_rotation(ticket);
             }
@@ -164,7 +164,7 @@ impl Core {
                     &parts,
                     forced,
                     ticket,
-                    &mut Desk::of(&mut self.work, &mut self.outbox),
+                    &mut Answers::to(&mut self.work, &mut self.outbox),
                 );
             }
             Command::Undrain { parts, ticket } => {
@@ -172,7 +172,7 @@ impl Core {
                 detours.undrain(
                     &parts,
                     ticket,
-                    &mut Desk::of(&mut self.work, &mut self.outbox),
+                    &mut Answers::to(&mut self.work, &mut self.outbox),
                 );
                 self.remember();
             }
@@ -182,7 +182,7 @@ impl Core {
                     *change,
                     ticket,
                     &self.fabric,
-                    &mut Desk::of(&mut self.work, &mut self.outbox),
+                    &mut Answers::to(&mut self.work, &mut self.outbox),
                 );
             }
             Command::RotateMKeys { forced, ticket } => self.rotate_m_keys(forced, ticket, now),
@@ -201,7 +201,7 @@ impl Core {
         let reason = "the configuration was read again meanwhile";
         self.trials
             .engine
-            .abandon(reason, &mut Desk::of(&mut self.work, &mut self.outbox));
+            .abandon(reason, &mut Answers::to(&mut self.work, &mut self.outbox));
         let generations = self.generations();
         self.config = config;
         self.lay_generations(generations);
@@ -210,7 +210,7 @@ impl Core {
         partitions.reload(
             policy,
             &self.fabric,
-            &mut Desk::of(&mut self.work, &mut self.outbox),
+            &mut Answers::to(&mut self.work, &mut self.outbox),
         );
         self.reports.note_configuration(Vec::new());
         self.links.configure(&self.config);

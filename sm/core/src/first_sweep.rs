@@ -38,15 +38,15 @@ const SLOW_AFTER: Duration = Duration::from_secs(2);
 const SLOW_RATE: f64 = 4000.0;
 
 /// Lost attempts, in permille, from which on the core reports a finding.
-const LOSS_TOLD: u32 = 50;
+const LOSS_REPORTED: u32 = 50;
 
 /// The shortest time between two snapshots published in the middle of a pass.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const REPORTED_EVERY: Duration = Duration::from_secs(1);
 
 /// The state published last in the middle of a pass.
 #[derive(Debug)]
-struct Told {
-    /// Losses, in steps of [`LOSS_TOLD`].
+struct Reported {
+    /// Losses, in steps of [`LOSS_REPORTED`].
     losses: u32,
     /// Ports that hold another M_Key.
     locked: usize,
@@ -54,9 +54,9 @@ struct Told {
     next: Time,
 }
 
-impl Default for Told {
-    fn default() -> Told {
-        Told {
+impl Default for Reported {
+    fn default() -> Reported {
+        Reported {
             losses: 0,
             locked: 0,
             next: Time::ZERO,
@@ -85,7 +85,7 @@ pub(super) struct FirstSweep {
     seen: usize,
     /// The plan in force was made before the end of the sweep.
     is_provisional: bool,
-    told: Told,
+    reported: Reported,
 }
 
 impl Default for FirstSweep {
@@ -100,7 +100,7 @@ impl Default for FirstSweep {
             brought_up: 0,
             seen: 0,
             is_provisional: false,
-            told: Told::default(),
+            reported: Reported::default(),
         }
     }
 }
@@ -208,7 +208,7 @@ impl FirstSweep {
 
     /// The finding about lost SMPs, if the share is high enough.
     pub(super) fn finding(&self, stats: &ClientStats, place: &str) -> Option<Finding> {
-        if !self.under_way || stats.loss_permille < LOSS_TOLD {
+        if !self.under_way || stats.loss_permille < LOSS_REPORTED {
             return None;
         }
         let text = format!(
@@ -332,20 +332,21 @@ impl Core {
     pub(super) fn tell_early(&mut self, now: Time) {
         let locked = self.inventory.count_locked();
         let losses = if self.first_sweep.is_under_way() {
-            self.client.stats().loss_permille / LOSS_TOLD
+            self.client.stats().loss_permille / LOSS_REPORTED
         } else {
-            self.first_sweep.told.losses
+            self.first_sweep.reported.losses
         };
-        let news = losses != self.first_sweep.told.losses || locked > self.first_sweep.told.locked;
-        if news && now >= self.first_sweep.told.next {
-            self.first_sweep.told = Told {
+        let news =
+            losses != self.first_sweep.reported.losses || locked > self.first_sweep.reported.locked;
+        if news && now >= self.first_sweep.reported.next {
+            self.first_sweep.reported = Reported {
                 losses,
                 locked,
-                next: now + TOLD_EVERY,
+                next: now + REPORTED_EVERY,
             };
             self.publish(now);
-        } else if locked < self.first_sweep.told.locked {
-            self.first_sweep.told.locked = locked;
+        } else if locked < self.first_sweep.reported.locked {
+            self.first_sweep.reported.locked = locked;
         }
     }
 }

@@ -162,32 +162,73 @@ pub struct SavedCoreState {
 }
 
 /// The state machine of the subnet manager.
+///
+/// What each event does in each stage:
+///
+/// ```text
+///            answer          silence         trap, command      plan          urgent work
+/// Idle       –               –               work waits         dropped       begins a pass
+/// Sweeping   into inventory  suspects, other joins the sweep,   dropped       ends the wait for
+///                            ways            or work waits                    silent nodes
+/// Planning   –               –               work waits         ends it: push drops a rebalancing
+/// Pushing    into inventory  Set repeated    work waits         dropped       stops a push whose rest
+///                                                                             takes longer than a plan
+/// HandingOver ends it        ends it         work waits         dropped       –
+/// ```
+///
+/// A field owns its rules as far as it can: it is told what it reads, and returns what is to be done.
+/// Where several are needed, a method of `Core` passes from one to the next.
 pub struct Core {
+    /// The operator's decisions.
     config: CoreConfig,
+    /// Requests on their way.
     client: Client<Context>,
+    /// What the hardware holds, as read and written.
     inventory: Inventory,
+    /// The model of the last sweep.
     fabric: Arc<Fabric>,
+    /// Parts that were there before.
     missing: MissingParts,
+    /// Members of multicast groups.
     members: Members,
-    plans: Plans,
+    /// Settings on trial, until their first plan.
     trials: Trials,
+    /// The plan in force, and what plans keep.
+    plans: Plans,
+    /// The difference between plan and hardware.
     writing: Writing,
-    congestion: CongestionState,
-    election: Election,
-    epoch: EpochState,
-    standby: Standby,
+    /// The stage under way.
     stage: Stage,
-    work: Work,
-    meter: Meter,
-    traps: TrapHandler,
-    links: Links,
-    foreign_writes: ForeignWrites,
-    first_sweep: FirstSweep,
-    silence: Silence,
-    reports: Reports,
-    outbox: Outbox,
-    local_port: LocalPort,
+    /// What the pass under way may change.
     pass: Pass,
+    /// What waits for the core to be idle.
+    work: Work,
+    /// The cost of the pass under way, and of those before.
+    meter: Meter,
+    /// The sweep of a subnet that nobody has programmed.
+    first_sweep: FirstSweep,
+    /// Nodes that do not answer.
+    silence: Silence,
+    /// Traps so far.
+    traps: TrapHandler,
+    /// Bad links, and those that routes leave out.
+    links: Links,
+    /// What others have written.
+    foreign_writes: ForeignWrites,
+    /// Congestion control.
+    congestion: CongestionState,
+    /// The role among other managers.
+    election: Election,
+    /// The right to write that a shared store gives.
+    epoch: EpochState,
+    /// What a standby has ready for a takeover.
+    standby: Standby,
+    /// The port of this manager.
+    local_port: LocalPort,
+    /// What readers were told.
+    reports: Reports,
+    /// Effects that nobody has taken yet.
+    outbox: Outbox,
 }
 
 impl Core {

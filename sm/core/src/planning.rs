@@ -11,7 +11,7 @@ use rsm_state::Role;
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
 use super::stage::Stage;
-use super::trials::Desk;
+use super::trials::Answers;
 use super::{Core, Pass, adaptive};
 
 impl Core {
@@ -158,7 +158,7 @@ impl Core {
             error,
             policy,
             &self.fabric,
-            &mut Desk::of(&mut self.work, &mut self.outbox),
+            &mut Answers::to(&mut self.work, &mut self.outbox),
         )
     }
 

@@ -8,14 +8,14 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_state::{Role, Snapshot};
 
 use super::Core;
-use super::links::Surroundings;
-use super::mastership::{role, takeover};
+use super::links::LinkContext;
+use super::mastership::{role, taken_over_tables};
 use super::writing::mismatch_findings;
 
 /// The state of `core` as a snapshot.
 pub(super) fn take(core: &Core, now: Time) -> Snapshot {
     let is_master = core.election.role == Role::Master;
-    let around = Surroundings {
+    let context = LinkContext {
         fabric: &core.fabric,
         inventory: &core.inventory,
         avoid: core.trials.detours.in_force(),
@@ -37,9 +37,9 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         |port| format!("{} port {}", core.name(port.node), port.port),
         |port| core.disables_babbling(port),
     ));
-    findings.extend(core.links.findings(&around));
+    findings.extend(core.links.findings(&context));
     findings.extend(core.trials.detours.findings(&core.fabric));
-    findings.extend(takeover::findings(&core.inventory));
+    findings.extend(taken_over_tables::findings(&core.inventory));
     let place = core.own_place();
     findings.extend(core.first_sweep.finding(&core.client.stats(), &place));
     findings.extend(mismatch_findings(

@@ -15,8 +15,8 @@ use super::mastership::election::HandingOver;
 use super::mastership::epoch::Holding;
 use super::mastership::following::MASTER_CHANGED;
 use super::mastership::role::{self, ElectionOutcome};
-use super::mastership::takeover;
-use super::mastership::takeover::Trust;
+use super::mastership::taken_over_tables;
+use super::mastership::taken_over_tables::Trust;
 use super::requests::Context;
 use super::work::Next;
 use super::{Core, Mode, Pass, dry_run};
@@ -166,7 +166,7 @@ impl Core {
         self.meter.start(cause, now, self.client.stats());
         self.pass = Pass::Full;
         if matches!(next, Next::Everything { .. }) && self.work.take_rewrite() {
-            takeover::distrust_all(&mut self.inventory);
+            taken_over_tables::distrust_all(&mut self.inventory);
         }
         self.equip_inventory();
         match next {
@@ -187,7 +187,7 @@ impl Core {
             Next::Lightly => "light sweep",
             Next::Master => "polling the master",
             Next::Groups => "multicast groups changed",
-            Next::Scouting => "the master does not answer",
+            Next::ReadAhead => "the master does not answer",
             Next::Following => MASTER_CHANGED,
             Next::Rebalance => "load taken off the fullest links",
             Next::RouteAdaptively => "adaptive routing beside the forwarding tables",
@@ -216,7 +216,7 @@ impl Core {
                 sweep
             }
             Next::Succession => self.begin_succession(now),
-            Next::Scouting => return self.begin_scouting(now),
+            Next::ReadAhead => return self.begin_reading_ahead(now),
             Next::Following => return self.begin_following(now),
             Next::Lightly => {
                 let samples = self.next_samples(now);
@@ -277,7 +277,7 @@ impl Core {
         self.ask_for_moved_parts(&mut sweep);
         self.check_coverage(&sweep);
         let delta = self.follow_model(now);
-        if self.end_scouting(&mut sweep, now) {
+        if self.end_reading_ahead(&mut sweep, now) {
             return;
         }
         if !self.settle_role(sweep.scope(), now) {
@@ -420,7 +420,7 @@ impl Core {
             routes_adaptively: self.config.policy.adaptive.is_on(),
             remembers: self.plans.generation() > 0,
         };
-        takeover::decide(&mut self.inventory, self.writing.tables_decided(), trust);
+        taken_over_tables::decide(&mut self.inventory, self.writing.tables_decided(), trust);
         self.writing.note_decided(self.inventory.mark());
     }
 

@@ -26,7 +26,7 @@ pub(super) fn doubled(first: Duration, times: u32, last: Duration) -> Duration {
 pub struct Work {
     everything: Option<bool>,
     succession: bool,
-    scouting: bool,
+    reads_ahead: bool,
     following: bool,
     lightly: bool,
     master: bool,
@@ -65,9 +65,9 @@ struct Repairs {
     at: Option<Time>,
     /// Repairs without a clean end between them.
     in_a_row: u32,
-    /// At the last scheduled repair: nodes (by port 0) that owed an answer or were not written as
-    /// planned, and ports behind which no node answered.
-    debtors: BTreeSet<PortKey>,
+    /// Nodes (by port 0) that had not answered or were not written as planned at the last scheduled
+    /// repair, and ports behind which no node answered.
+    awaiting_answer: BTreeSet<PortKey>,
 }
 
 /// The next work for the stages.
@@ -92,7 +92,7 @@ pub enum Next {
     /// Ask for what the first push after a master needs whose subnet was read before.
     Succession,
     /// Ask for the same while the master is silent.
-    Scouting,
+    ReadAhead,
     /// Read again what the master has changed since this manager read it.
     Following,
     /// Ask all switches for SwitchInfo.
@@ -123,8 +123,8 @@ impl Work {
     }
 
     /// Ask for the same ahead of a takeover.
-    pub(crate) fn scout(&mut self) {
-        self.scouting = true;
+    pub(crate) fn read_ahead(&mut self) {
+        self.reads_ahead = true;
     }
 
     /// Read again what the master has changed.
@@ -209,32 +209,33 @@ impl Work {
         self.tickets.retain(|&waiting| waiting != ticket);
     }
 
-    /// A pass has ended that left these debts. They are swept again after a pause, and `failed` nodes
-    /// whole. `has_failed_sets`: Sets have failed, perhaps of nodes that owe nothing.
-    pub(crate) fn owe(
+    /// Schedules the repair of what a pass left open: answers that are awaited, by port 0 of a node or
+    /// the port before it, and `failed` nodes, which are swept whole. `has_failed_sets`: Sets have
+    /// failed, perhaps of nodes that have answered everything.
+    pub(crate) fn repair_pass(
         &mut self,
-        debtors: BTreeSet<PortKey>,
+        awaiting_answer: BTreeSet<PortKey>,
         failed: &[Guid],
         has_failed_sets: bool,
         now: Time,
     ) {
-        if !debtors.is_subset(&self.repairs.debtors) {
-            // The pauses of other debtors say nothing about a new one.
+        if !awaiting_answer.is_subset(&self.repairs.awaiting_answer) {
+            // The pauses of other nodes say nothing about one that is new here.
             self.repaired();
         }
-        if debtors.is_empty() {
+        if awaiting_answer.is_empty() {
             if has_failed_sets {
-                // They are tried again at their time, even if the sweep finds no debtor.
+                // They are tried again at their time, even if every node has answered.
                 return;
             }
             self.repaired();
         } else {
             self.repair(failed.iter().copied(), now);
         }
-        self.repairs.debtors = debtors;
+        self.repairs.awaiting_answer = awaiting_answer;
     }
 
-    /// After a failure: sweep debtors and `nodes` again after a pause.
+    /// After a failure: sweeps what is awaited and `nodes` again after a pause.
     pub fn repair(&mut self, nodes: impl IntoIterator<Item = Guid>, now: Time) {
         let due = now + self.next_pause();
         self.repairs.at = Some(self.repairs.at.map_or(due, |earlier| earlier.min(due)));
@@ -322,7 +323,7 @@ impl Work {
     pub fn is_due(&self) -> bool {
         self.lightly
             || self.master
-            || self.scouting
+            || self.reads_ahead
             || self.following
             || self.groups
             || self.rebalance
@@ -365,16 +366,16 @@ impl Work {
             self.later.clear();
             (self.lightly, self.master, self.rebalance) = (false, false, false);
             self.repairs.is_due = false;
-            (self.succession, self.scouting, self.following) = (false, false, false);
+            (self.succession, self.reads_ahead, self.following) = (false, false, false);
             return Some(Next::Everything { audit });
         }
         if std::mem::take(&mut self.succession) {
             (self.master, self.rebalance) = (false, false);
-            (self.scouting, self.following) = (false, false);
+            (self.reads_ahead, self.following) = (false, false);
             return Some(Next::Succession);
         }
-        if std::mem::take(&mut self.scouting) {
-            return Some(Next::Scouting);
+        if std::mem::take(&mut self.reads_ahead) {
+            return Some(Next::ReadAhead);
         }
         if std::mem::take(&mut self.following) {
             return Some(Next::Following);

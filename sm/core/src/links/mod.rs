@@ -7,7 +7,7 @@
 //! it is Active.
 
 pub(super) mod damping;
-mod words;
+mod findings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use rsm_plan::avoid::{self, Avoid, Part, Reason};
 
 use super::CoreConfig;
 use damping::{Damping, Released};
-pub(super) use words::Surroundings;
+pub(super) use findings::LinkContext;
 
 /// Cables out of the routes at a time, in a fabric of any size.
 const LEAST_ISOLATED: usize = 10;

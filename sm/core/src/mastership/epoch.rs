@@ -35,12 +35,12 @@ use super::inquiry::MastershipDoubt;
 use super::lost_registrations::LostRegistrations;
 use super::news::SharedNews;
 use super::role::{self, ElectionOutcome};
-use super::takeover;
+use super::taken_over_tables;
 use crate::event::{Effect, EpochEvent, EpochRequest};
 use crate::plans::assigned::Assigned;
 use crate::requests::Context;
 use crate::stage::Stage;
-use crate::trials::Desk;
+use crate::trials::Answers;
 use crate::{Core, SavedCoreState};
 
 /// Time between two claims after a refusal.
@@ -497,7 +497,7 @@ impl Core {
     /// Takes over from a silent master, where the epoch was claimed for that.
     fn take_over_if_standby(&mut self, now: Time) {
         if matches!(self.election.role, Role::Standby { .. }) {
-            if !self.goes_on_scouting(now) {
+            if !self.goes_on_reading_ahead(now) {
                 self.drop_stage();
             }
             self.begin_as_successor(now);
@@ -513,7 +513,7 @@ impl Core {
         self.client
             .withdraw(|context| matches!(context, Context::PeerPoll | Context::Manager(_)));
         self.members.inherit_again();
-        takeover::begin(&mut self.inventory, self.config.policy.adaptive.is_on());
+        taken_over_tables::begin(&mut self.inventory, self.config.policy.adaptive.is_on());
         self.succeed(&before, now);
         self.publish(now);
     }
@@ -573,10 +573,10 @@ impl Core {
 
     /// Continues with the partitions that another manager has stored.
     fn adopt_partitions(&mut self, overlay: Arc<Overlay>) {
-        let mut desk = Desk::of(&mut self.work, &mut self.outbox);
+        let mut answers = Answers::to(&mut self.work, &mut self.outbox);
         let policy = &mut self.config.policy;
         let partitions = &mut self.trials.partitions;
-        partitions.adopt(overlay, policy, &self.fabric, &mut desk);
+        partitions.adopt(overlay, policy, &self.fabric, &mut answers);
     }
 
     /// Takes the alias GUIDs before the SA passes them on, and has the blocks read that hold them:

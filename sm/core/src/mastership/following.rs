@@ -14,7 +14,7 @@ use rsm_model::Parts;
 use rsm_model::footprint::Footprints;
 use rsm_state::{Following, Role};
 
-use super::scouting::Scouting;
+use super::reading_ahead::ReadingAhead;
 use crate::{Core, SavedCoreState};
 
 /// Why the standby reads.
@@ -61,7 +61,7 @@ pub(crate) struct Follower {
     /// The state of the last grant was that of the last reading.
     pub(crate) is_current: bool,
     /// The reading ahead while the master is silent; `None` without one that counts.
-    pub(crate) scouting: Option<Scouting>,
+    pub(crate) reading_ahead: Option<ReadingAhead>,
     /// The master is giving ports that answer nothing without a key other keys.
     pub(crate) keys_change: bool,
 }

@@ -38,7 +38,7 @@ use super::epoch::{CHECK_LIMIT, Holding};
 use super::role::{self, ElectionOutcome};
 use crate::requests::{Context, routes};
 use crate::stage::Stage;
-use crate::trials::Desk;
+use crate::trials::Answers;
 use crate::{Core, Mode};
 
 /// How long a master waits before it asks again, when no manager and not even its own port has
@@ -464,7 +464,7 @@ impl Core {
             reason,
             policy,
             &self.fabric,
-            &mut Desk::of(&mut self.work, &mut self.outbox),
+            &mut Answers::to(&mut self.work, &mut self.outbox),
         );
         self.stand_by(master.clone(), now);
         // As the standby that it is now: a master's priority is no precedence over its successor.

@@ -4,7 +4,7 @@
 //!  SMInfo ─▶ election ─▶ role ◀── inquiry (is this one still the master?)
 //!                          │
 //!  shared store ─▶ epoch ──┴─▶ takeover: from what was read as the standby (following, preparing,
-//!                              scouting), or from a sweep of everything
+//!                              reading_ahead), or from a sweep of everything
 //! ```
 
 mod apart;
@@ -15,16 +15,16 @@ pub(crate) mod inquiry;
 mod lost_registrations;
 pub(crate) mod news;
 mod peer_polls;
-mod preparing;
+mod plan_ahead;
+mod reading_ahead;
 pub(crate) mod role;
-mod scouting;
 mod silent_managers;
-mod successor;
-pub(crate) mod takeover;
+mod succession;
+pub(crate) mod taken_over_tables;
 
 use self::following::Follower;
-use self::preparing::Preparation;
-use self::successor::Succession;
+use self::plan_ahead::Preparation;
+use self::succession::Succession;
 
 /// What a standby has ready for a takeover.
 #[derive(Default, Debug)]

@@ -100,7 +100,7 @@ impl Core {
                 .withdraw(|context| matches!(context, Context::PeerPoll));
         }
         if self.election.peer_polls.silent > 0 {
-            self.scout(now);
+            self.start_reading_ahead(now);
         }
         let polls = &self.election.peer_polls;
         if polls.silent >= PEER_POLL_LIMIT

@@ -10,7 +10,7 @@ use rsm_plan::PlanError;
 use rsm_plan::avoid::{Avoid, Part, Reason};
 use rsm_state::Ticket;
 
-use super::{Desk, Trial};
+use super::{Answers, Trial};
 
 /// How many drained parts have findings of their own; the rest share one.
 const FINDINGS: usize = 64;
@@ -67,7 +67,7 @@ impl Detours {
         parts: &BTreeMap<Part, Reason>,
         forced: bool,
         ticket: Ticket,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) {
         let mut next = Avoid::clone(&self.avoid);
         let reason = match next.add(parts) {
@@ -76,12 +76,12 @@ impl Detours {
             Err(error) => Some(error.to_string()),
         };
         if let Some(reason) = reason {
-            desk.outbox.decline(ticket, reason);
+            answers.outbox.decline(ticket, reason);
             return;
         }
         let avoid = std::mem::replace(&mut self.avoid, Arc::new(next));
         self.trial = Some(Trial::new(ticket, BeforeDrain { avoid, forced }));
-        desk.promise(ticket, "parts are drained".to_owned());
+        answers.promise(ticket, "parts are drained".to_owned());
     }
 
     /// Plans with drained parts again.
@@ -89,13 +89,13 @@ impl Detours {
         &mut self,
         parts: &BTreeSet<Part>,
         ticket: Ticket,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) {
         if let Some(trial) = &mut self.trial {
             Arc::make_mut(&mut trial.before.avoid).undrain(parts);
         }
         Arc::make_mut(&mut self.avoid).undrain(parts);
-        desk.promise(ticket, "drained parts are used again".to_owned());
+        answers.promise(ticket, "drained parts are used again".to_owned());
     }
 
     /// Goes around these unhealthy parts, and no other ones. Returns whether that needs a plan.
@@ -121,12 +121,17 @@ impl Detours {
         Trial::end(&mut self.trial, generation).is_some()
     }
 
-    pub(super) fn fail(&mut self, generation: u64, error: &PlanError, desk: &mut Desk) -> bool {
+    pub(super) fn fail(
+        &mut self,
+        generation: u64,
+        error: &PlanError,
+        answers: &mut Answers,
+    ) -> bool {
         let Some(trial) = Trial::end(&mut self.trial, generation) else {
             return false;
         };
         self.avoid = trial.before.avoid;
-        desk.refuse(trial.ticket, error);
+        answers.refuse(trial.ticket, error);
         true
     }
 
@@ -136,10 +141,10 @@ impl Detours {
         }
     }
 
-    pub(super) fn abandon(&mut self, reason: &str, desk: &mut Desk) {
+    pub(super) fn abandon(&mut self, reason: &str, answers: &mut Answers) {
         if let Some(trial) = self.trial.take() {
             self.avoid = trial.before.avoid;
-            desk.decline(trial.ticket, reason.to_owned());
+            answers.decline(trial.ticket, reason.to_owned());
         }
     }
 

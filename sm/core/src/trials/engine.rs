@@ -9,7 +9,7 @@ use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 use rsm_state::Ticket;
 
-use super::{Desk, Trial};
+use super::{Answers, Trial};
 
 /// The engine on trial, if there is one.
 #[derive(Default, Debug)]
@@ -33,11 +33,11 @@ impl EngineTrial {
         when_cut_off: WhenCutOff,
         ticket: Ticket,
         policy: &mut Arc<Policy>,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) {
         if self.0.is_some() {
             let reason = "another engine is being tried".to_owned();
-            desk.outbox.decline(ticket, reason);
+            answers.outbox.decline(ticket, reason);
             return;
         }
         let policy = Arc::make_mut(policy);
@@ -46,7 +46,7 @@ impl EngineTrial {
             when_cut_off,
         };
         self.0 = Some(Trial::new(ticket, before));
-        desk.promise(ticket, format!("engine {engine} requested"));
+        answers.promise(ticket, format!("engine {engine} requested"));
     }
 
     /// Whether the next job is refused if its tables drop packets while they are written.
@@ -70,13 +70,13 @@ impl EngineTrial {
         generation: u64,
         error: &PlanError,
         policy: &mut Arc<Policy>,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) -> bool {
         let Some(trial) = Trial::end(&mut self.0, generation) else {
             return false;
         };
         Arc::make_mut(policy).engine = trial.before.engine;
-        desk.refuse(trial.ticket, error);
+        answers.refuse(trial.ticket, error);
         true
     }
 
@@ -87,9 +87,9 @@ impl EngineTrial {
     }
 
     /// Ends the trial without a verdict, for `reason`. The engine in the configuration stays.
-    pub(in super::super) fn abandon(&mut self, reason: &str, desk: &mut Desk) {
+    pub(in super::super) fn abandon(&mut self, reason: &str, answers: &mut Answers) {
         if let Some(trial) = self.0.take() {
-            desk.decline(trial.ticket, reason.to_owned());
+            answers.decline(trial.ticket, reason.to_owned());
         }
     }
 }

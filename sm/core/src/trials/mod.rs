@@ -31,7 +31,7 @@ pub(super) struct Trials {
 }
 
 /// Where requests are answered: the waiting work, and the way to their issuers.
-pub(super) struct Desk<'a> {
+pub(super) struct Answers<'a> {
     work: &'a mut Work,
     outbox: &'a mut Outbox,
 }
@@ -107,14 +107,14 @@ impl Trials {
         error: &PlanError,
         policy: &mut Arc<Policy>,
         fabric: &Fabric,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) -> bool {
         let reason = error.with_causes();
-        self.detours.fail(generation, error, desk)
-            | self.engine.fail(generation, error, policy, desk)
+        self.detours.fail(generation, error, answers)
+            | self.engine.fail(generation, error, policy, answers)
             | self
                 .partitions
-                .end(&ChangeError::Plan { reason }, policy, fabric, desk)
+                .end(&ChangeError::Plan { reason }, policy, fabric, answers)
     }
 
     /// The issuer of `ticket` no longer waits. A setting that no job has yet is not tried; one that a
@@ -124,10 +124,10 @@ impl Trials {
         ticket: Ticket,
         policy: &mut Arc<Policy>,
         fabric: &Fabric,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) {
         self.detours.withdraw(ticket);
-        self.partitions.withdraw(ticket, fabric, desk);
+        self.partitions.withdraw(ticket, fabric, answers);
         self.engine.withdraw(ticket, policy);
     }
 
@@ -137,17 +137,17 @@ impl Trials {
         reason: &str,
         policy: &mut Arc<Policy>,
         fabric: &Fabric,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) {
-        self.engine.abandon(reason, desk);
-        self.detours.abandon(reason, desk);
-        self.partitions.abandon(reason, policy, fabric, desk);
+        self.engine.abandon(reason, answers);
+        self.detours.abandon(reason, answers);
+        self.partitions.abandon(reason, policy, fabric, answers);
     }
 }
 
-impl<'a> Desk<'a> {
-    pub(super) fn of(work: &'a mut Work, outbox: &'a mut Outbox) -> Desk<'a> {
-        Desk { work, outbox }
+impl<'a> Answers<'a> {
+    pub(super) fn to(work: &'a mut Work, outbox: &'a mut Outbox) -> Answers<'a> {
+        Answers { work, outbox }
     }
 
     /// The request of `ticket` is planned for.

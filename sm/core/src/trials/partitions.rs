@@ -17,7 +17,7 @@ use rsm_plan::partitions::{loss_between, overfull};
 use rsm_plan::policy::Policy;
 use rsm_state::{ChangeEffect, Ticket};
 
-use super::Desk;
+use super::Answers;
 use crate::event::Effect;
 
 /// The partitions of file and overlay.
@@ -85,14 +85,16 @@ impl PartitionChanges {
         change: Change,
         ticket: Ticket,
         fabric: &Fabric,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) {
         match self.changed(&change, fabric) {
             Ok((next, effect)) => {
-                self.take(next, effect, change, ticket, desk);
-                desk.promise(ticket, "partitions were changed through the API".to_owned());
+                self.take(next, effect, change, ticket, answers);
+                answers.promise(ticket, "partitions were changed through the API".to_owned());
             }
-            Err(error) => desk.outbox.push(Effect::PartitionRefused { ticket, error }),
+            Err(error) => answers
+                .outbox
+                .push(Effect::PartitionRefused { ticket, error }),
         }
     }
 
@@ -102,12 +104,14 @@ impl PartitionChanges {
         effect: ChangeEffect,
         change: Change,
         ticket: Ticket,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) {
         self.next = Arc::new(next);
         self.waiting.push((ticket, change));
         let effect = Box::new(effect);
-        desk.outbox.push(Effect::PartitionTaken { ticket, effect });
+        answers
+            .outbox
+            .push(Effect::PartitionTaken { ticket, effect });
     }
 
     /// The overlay with those changes that wait, and this one.
@@ -165,7 +169,7 @@ impl PartitionChanges {
         error: &ChangeError,
         policy: &mut Arc<Policy>,
         fabric: &Fabric,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) -> bool {
         let Some(trial) = self.trial.take() else {
             return false;
@@ -173,29 +177,29 @@ impl PartitionChanges {
         self.current = trial.before;
         self.lay(policy);
         for ticket in trial.tickets {
-            desk.refuse_change(ticket, error.clone());
+            answers.refuse_change(ticket, error.clone());
         }
-        self.recheck(fabric, desk);
+        self.recheck(fabric, answers);
         true
     }
 
     /// Makes the waiting changes anew on the overlay as it is, and refuses those that no longer fit.
-    fn recheck(&mut self, fabric: &Fabric, desk: &mut Desk) {
+    fn recheck(&mut self, fabric: &Fabric, answers: &mut Answers) {
         self.next = self.current.clone();
         for (ticket, change) in std::mem::take(&mut self.waiting) {
             match self.changed(&change, fabric) {
-                Ok((next, effect)) => self.take(next, effect, change, ticket, desk),
-                Err(error) => desk.refuse_change(ticket, error),
+                Ok((next, effect)) => self.take(next, effect, change, ticket, answers),
+                Err(error) => answers.refuse_change(ticket, error),
             }
         }
     }
 
     /// Leaves out the change of `ticket` if no job has it yet: its issuer no longer waits.
-    pub(super) fn withdraw(&mut self, ticket: Ticket, fabric: &Fabric, desk: &mut Desk) {
+    pub(super) fn withdraw(&mut self, ticket: Ticket, fabric: &Fabric, answers: &mut Answers) {
         let before = self.waiting.len();
         self.waiting.retain(|&(waiting, _)| waiting != ticket);
         if self.waiting.len() < before {
-            self.recheck(fabric, desk);
+            self.recheck(fabric, answers);
         }
     }
 
@@ -205,15 +209,15 @@ impl PartitionChanges {
         reason: &str,
         policy: &mut Arc<Policy>,
         fabric: &Fabric,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) {
         let error = ChangeError::Dropped {
             reason: reason.to_owned(),
         };
         for (ticket, _) in std::mem::take(&mut self.waiting) {
-            desk.refuse_change(ticket, error.clone());
+            answers.refuse_change(ticket, error.clone());
         }
-        self.end(&error, policy, fabric, desk);
+        self.end(&error, policy, fabric, answers);
         self.next = self.current.clone();
     }
 
@@ -222,11 +226,11 @@ impl PartitionChanges {
         &mut self,
         policy: &mut Arc<Policy>,
         fabric: &Fabric,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) {
         self.file = policy.partitions.clone();
         self.lay(policy);
-        self.recheck(fabric, desk);
+        self.recheck(fabric, answers);
     }
 
     /// Continues with the overlay of the master before.
@@ -235,10 +239,10 @@ impl PartitionChanges {
         overlay: Arc<Overlay>,
         policy: &mut Arc<Policy>,
         fabric: &Fabric,
-        desk: &mut Desk,
+        answers: &mut Answers,
     ) {
         let reason = "another subnet manager was master meanwhile";
-        self.abandon(reason, policy, fabric, desk);
+        self.abandon(reason, policy, fabric, answers);
         (self.current, self.next) = (overlay.clone(), overlay);
         self.lay(policy);
     }

@@ -14,10 +14,10 @@ use super::{Links, peer_switch};
 const NAMED: usize = 64;
 
 /// The subnet around the links that findings tell of.
-pub(in super::super) struct Surroundings<'a> {
+pub(in super::super) struct LinkContext<'a> {
     pub(in super::super) fabric: &'a Fabric,
     pub(in super::super) inventory: &'a Inventory,
-    /// Parts that routes go around.
+    /// Parts that routes go context.
     pub(in super::super) avoid: &'a Avoid,
     /// The plan in force.
     pub(in super::super) plan: Option<&'a Plan>,
@@ -25,7 +25,7 @@ pub(in super::super) struct Surroundings<'a> {
     pub(in super::super) is_master: bool,
 }
 
-impl Surroundings<'_> {
+impl LinkContext<'_> {
     /// Whether a plan of this manager is in force.
     fn manages(&self) -> bool {
         self.is_master && self.plan.is_some()
@@ -38,12 +38,12 @@ impl Surroundings<'_> {
 
 impl Links {
     /// The findings about unhealthy, slow and flapping links.
-    pub(in super::super) fn findings(&self, around: &Surroundings) -> Vec<Finding> {
+    pub(in super::super) fn findings(&self, context: &LinkContext) -> Vec<Finding> {
         let mut ill: Vec<(PortKey, &str, f64)> = self.health.ill().collect();
         ill.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
         let named = ill.iter().take(NAMED);
         let mut findings: Vec<Finding> = named
-            .map(|&(port, text, _)| self.finding_of_errors(port, text, around))
+            .map(|&(port, text, _)| self.finding_of_errors(port, text, context))
             .collect();
         if let Some(more @ 1..) = ill.len().checked_sub(NAMED) {
             let text = format!(
@@ -52,7 +52,7 @@ impl Links {
             let kind = FindingKind::LinkErrors;
             findings.push(Finding::new(kind, Subject::Subnet, Severity::Warning, text));
         }
-        findings.extend(self.slow(around.manages()).findings(around.fabric));
+        findings.extend(self.slow(context.manages()).findings(context.fabric));
         findings.extend(self.damping.flapping().map(|flapping| {
             let is_used = !self.left_out.contains(&flapping.link);
             let consequence = match (flapping.is_of_host, is_used) {
@@ -65,7 +65,7 @@ impl Links {
             };
             let text = format!(
                 "the link at {} changed its state {} times and {consequence}",
-                around.name(flapping.link),
+                context.name(flapping.link),
                 flapping.changes
             );
             let subject = Subject::Port(flapping.link);
@@ -74,30 +74,30 @@ impl Links {
         findings
     }
 
-    fn finding_of_errors(&self, port: PortKey, errors: &str, around: &Surroundings) -> Finding {
-        let at = around.fabric.find_port(port);
-        let peer = at.and_then(|at| around.fabric.port(at).peer);
+    fn finding_of_errors(&self, port: PortKey, errors: &str, context: &LinkContext) -> Finding {
+        let at = context.fabric.find_port(port);
+        let peer = at.and_then(|at| context.fabric.port(at).peer);
         let cabled = peer.map_or_else(
             || "without a cable now".to_owned(),
-            |peer| format!("cabled to {}", around.name(peer)),
+            |peer| format!("cabled to {}", context.name(peer)),
         );
         let text = format!(
             "{}, {cabled}, has errors of its link: {errors}; packets get lost or damaged there, {}; clean or replace the cable",
-            around.name(port),
-            self.consequence(port, around)
+            context.name(port),
+            self.consequence(port, context)
         );
         let subject = Subject::Port(port);
         Finding::new(FindingKind::LinkErrors, subject, Severity::Warning, text)
     }
 
     /// The consequence for routes of an unhealthy port, in words.
-    fn consequence(&self, port: PortKey, around: &Surroundings) -> String {
-        if peer_switch(around.fabric, port).is_none() {
+    fn consequence(&self, port: PortKey, context: &LinkContext) -> String {
+        if peer_switch(context.fabric, port).is_none() {
             return "and a host has no other way".to_owned();
         }
         let part = Part::Port(port);
-        let avoided = around.plan.map(|plan| &plan.avoided);
-        match (around.avoid.reason(part), self.health.policy().isolate) {
+        let avoided = context.plan.map(|plan| &plan.avoided);
+        match (context.avoid.reason(part), self.health.policy().isolate) {
             (Some(Reason::Drained(_)), _) => "and an operator has drained it".to_owned(),
             (Some(Reason::Unhealthy(_)), _)
                 if avoided.is_some_and(|avoided| avoided.uses(part)) =>

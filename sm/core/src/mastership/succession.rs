@@ -55,7 +55,7 @@ enum Verdict {
 impl Core {
     /// Begins to manage the subnet after the manager of the role before.
     pub(crate) fn succeed(&mut self, before: &Role, now: Time) {
-        let goes_on = self.goes_on_scouting(now);
+        let goes_on = self.goes_on_reading_ahead(now);
         let is_current = std::mem::take(&mut self.standby.follower.is_current);
         match before {
             Role::Standby { master } if is_current && self.inventory.local.is_some() => {
@@ -76,7 +76,7 @@ impl Core {
                 if goes_on {
                     self.drop_stage();
                 }
-                self.standby.follower.scouting = None;
+                self.standby.follower.reading_ahead = None;
                 self.drop_prepared();
                 self.work.sweep_everything(true, "the master is gone");
                 self.fence_switches();
@@ -88,7 +88,7 @@ impl Core {
     /// The sweep of the pass: whether anything has changed, and the entries of the managers' LIDs.
     pub(crate) fn begin_succession(&mut self, now: Time) -> Sweep {
         let before = self.standby.succession.before;
-        let (sweep, blocks) = match (self.take_scouted(now), self.inventory.local) {
+        let (sweep, blocks) = match (self.take_reading_ahead(now), self.inventory.local) {
             (Some(scouted), Some(local)) => {
                 let own = vec![Query::Port(local)];
                 let mut sweep = Sweep::start_reading(&mut self.inventory, self.config.sweep(), own);
@@ -108,14 +108,14 @@ impl Core {
 
     /// Lets the reading ahead that is under way be the sweep of the pass.
     fn go_on_as_succession(&mut self) {
-        if let (Some(scouting), Stage::Sweeping(sweep)) =
-            (self.standby.follower.scouting.take(), &mut self.stage)
+        if let (Some(reading_ahead), Stage::Sweeping(sweep)) =
+            (self.standby.follower.reading_ahead.take(), &mut self.stage)
         {
             for switch in sweep.take_reported() {
                 sweep.add_target(&self.inventory, switch);
             }
             self.meter.join(CAUSE);
-            self.enter_succession(scouting.blocks);
+            self.enter_succession(reading_ahead.blocks);
         }
     }
 

@@ -30,7 +30,7 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// A reading ahead.
 #[derive(Debug)]
-pub(crate) struct Scouting {
+pub(crate) struct ReadingAhead {
     began: Time,
     /// The number of its sweep.
     sweep: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Scouting {
     is_complete: bool,
 }
 
-impl Scouting {
+impl ReadingAhead {
     fn is_fresh(&self, now: Time) -> bool {
         now.since(self.began) < FRESH
     }
@@ -51,12 +51,12 @@ impl Scouting {
 impl Core {
     /// Lets the reading ahead begin, if the master does not answer and the subnet was read as it
     /// left it. At most one counts at a time.
-    pub(crate) fn scout(&mut self, now: Time) {
-        let scouting = self.standby.follower.scouting.as_ref();
+    pub(crate) fn start_reading_ahead(&mut self, now: Time) {
+        let reading_ahead = self.standby.follower.reading_ahead.as_ref();
         // A takeover reads ARInfo anew, which only then is in doubt.
         let routes_adaptively =
             self.config.policy.adaptive.is_on() || self.inventory.adaptive().next().is_some();
-        if scouting.is_some_and(|scouting| scouting.is_fresh(now))
+        if reading_ahead.is_some_and(|reading_ahead| reading_ahead.is_fresh(now))
             || !self.standby.follower.has_caught_up()
             || routes_adaptively
         {
@@ -68,19 +68,19 @@ impl Core {
             Stage::Sweeping(sweep) if sweep.asks_managers_only() => self.drop_stage(),
             _ => return,
         }
-        self.standby.follower.scouting = None;
-        self.work.scout();
+        self.standby.follower.reading_ahead = None;
+        self.work.read_ahead();
     }
 
     /// The sweep of the reading ahead.
-    pub(crate) fn begin_scouting(&mut self, now: Time) -> Option<Sweep> {
+    pub(crate) fn begin_reading_ahead(&mut self, now: Time) -> Option<Sweep> {
         let Role::Standby { master } = &self.election.role else {
             return None;
         };
         let master = master.port;
         let blocks = self.managers_blocks(Some(master));
         let (sweep, blocks) = Sweep::start_ahead(&mut self.inventory, self.config.sweep(), &blocks);
-        self.standby.follower.scouting = Some(Scouting {
+        self.standby.follower.reading_ahead = Some(ReadingAhead {
             began: now,
             sweep: self.inventory.epoch,
             blocks,
@@ -91,29 +91,32 @@ impl Core {
     }
 
     /// Whether the sweep under way is a reading ahead.
-    fn is_scouting(&self) -> bool {
+    fn is_reading_ahead(&self) -> bool {
         let number = self.inventory.epoch;
-        let scouting = self.standby.follower.scouting.as_ref();
-        let is_open =
-            scouting.is_some_and(|scouting| !scouting.is_complete && scouting.sweep == number);
+        let reading_ahead = self.standby.follower.reading_ahead.as_ref();
+        let is_open = reading_ahead.is_some_and(|reading_ahead| {
+            !reading_ahead.is_complete && reading_ahead.sweep == number
+        });
         is_open && matches!(self.stage, Stage::Sweeping(_))
     }
 
     /// Ends the reading ahead, if the sweep that has ended was one. Returns whether it was.
-    pub(crate) fn end_scouting(&mut self, sweep: &mut Sweep, now: Time) -> bool {
+    pub(crate) fn end_reading_ahead(&mut self, sweep: &mut Sweep, now: Time) -> bool {
         let number = self.inventory.epoch;
-        let scouting = self.standby.follower.scouting.as_mut();
-        let Some(scouting) = scouting.filter(|scouting| scouting.sweep == number) else {
+        let reading_ahead = self.standby.follower.reading_ahead.as_mut();
+        let Some(reading_ahead) =
+            reading_ahead.filter(|reading_ahead| reading_ahead.sweep == number)
+        else {
             return false;
         };
         if !matches!(self.election.role, Role::Standby { .. }) {
-            self.standby.follower.scouting = None;
+            self.standby.follower.reading_ahead = None;
             return false;
         }
-        (scouting.reported, scouting.is_complete) = (sweep.take_reported(), true);
+        (reading_ahead.reported, reading_ahead.is_complete) = (sweep.take_reported(), true);
         self.meter.discard();
         if sweep.found_stale() || sweep.owes_more(&self.inventory) {
-            self.standby.follower.scouting = None;
+            self.standby.follower.reading_ahead = None;
             // The subnet is not as it was read: it is read again, by this manager as the standby or
             // as the master.
             self.standby.follower.lose_reading(now);
@@ -122,16 +125,16 @@ impl Core {
     }
 
     /// Takes a reading ahead that has ended and counts.
-    pub(crate) fn take_scouted(&mut self, now: Time) -> Option<Scouting> {
-        let scouting = self.standby.follower.scouting.take()?;
-        (scouting.is_complete && scouting.is_fresh(now)).then_some(scouting)
+    pub(crate) fn take_reading_ahead(&mut self, now: Time) -> Option<ReadingAhead> {
+        let reading_ahead = self.standby.follower.reading_ahead.take()?;
+        (reading_ahead.is_complete && reading_ahead.is_fresh(now)).then_some(reading_ahead)
     }
 
     /// Whether the reading ahead under way can go on as the first one of a takeover.
-    pub(crate) fn goes_on_scouting(&self, now: Time) -> bool {
-        let scouting = self.standby.follower.scouting.as_ref();
+    pub(crate) fn goes_on_reading_ahead(&self, now: Time) -> bool {
+        let reading_ahead = self.standby.follower.reading_ahead.as_ref();
         self.standby.follower.is_current
-            && self.is_scouting()
-            && scouting.is_some_and(|scouting| scouting.is_fresh(now))
+            && self.is_reading_ahead()
+            && reading_ahead.is_some_and(|reading_ahead| reading_ahead.is_fresh(now))
     }
 }
