@@ -45,7 +45,7 @@ pub fn passes(served: &Served, host: &str, flow: &str, title: &str) {
     run_to_pass(osmtest, served.directory(), flow, title);
 }
 
-/// Runs a flow of osmtest at `host` as a requester that the SA of [`rsm`] trusts.
+/// Runs a flow of osmtest at `host` as a requester that the SA of `rsm` trusts.
 ///
 /// # Panics
 ///

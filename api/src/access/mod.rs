@@ -1,7 +1,7 @@
 //! Rights to calls: identities and their proofs, roles, the role that each call needs, rates, and
 //! the audit log.
 //!
-//! A request passes the [guard](guard) before any handler. The guard takes the identity from the
+//! A request passes the `guard` before any handler. The guard takes the identity from the
 //! connection ([`Peer`]) or from a bearer token ([`TokenVerifier`]), its rights from the file of
 //! roles ([`RoleTable`]), and the right that the call needs from one table ([`calls`]). It refuses a
 //! call that the table does not have.

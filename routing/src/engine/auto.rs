@@ -16,7 +16,7 @@ use crate::topology::Topology;
 /// Picks an engine, and says which and why.
 ///
 /// A fabric that has ranks, however irregular, gets [`FabricTree`](super::FabricTree). On any other
-/// fabric `auto` computes the tables of [`CANDIDATES`], and takes those with the lightest fullest
+/// fabric `auto` computes the tables of `CANDIDATES`, and takes those with the lightest fullest
 /// link. It also computes those of [`Nue`](super::Nue) on one lane that follow an order of the
 /// switches, and takes them where their fullest link is lighter by a quarter: a fault changes most
 /// of their entries. It offers those of `nue` that follow no order, and does not choose them: where

@@ -20,7 +20,7 @@ use crate::topology::{Order, SwitchIdx, Topology};
 /// shortest paths. A switch with several hosts has several paths from most places.
 ///
 /// Where such an order has no room for all balanced shortest paths, one lane may also follow an
-/// up*/down* order of the switches, found [depth first](depth_first). The engine takes it unless
+/// up*/down* order of the switches, found depth first. The engine takes it unless
 /// the other order's fullest channel is lighter by more than a tenth, because tables that follow an
 /// order of the switches can replace each other without dropping packets; it keeps that order
 /// through faults.

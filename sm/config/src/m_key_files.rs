@@ -173,7 +173,7 @@ fn entries<T>(
 }
 
 /// Reads the files that `sm.m_key_table_file` and `sm.m_key_neighbors_file` name; lines in error
-/// are left out, see [`check_m_key_table`].
+/// are left out, see `check_m_key_table`.
 ///
 /// # Errors
 ///

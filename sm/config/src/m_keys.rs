@@ -271,7 +271,7 @@ impl MKeyPolicy {
         Some(secret.m_key(other, holder.port))
     }
 
-    /// The keys of a port in the generations after its own, up to [`AHEAD`] after all of those in
+    /// The keys of a port in the generations after its own, up to `AHEAD` after all of those in
     /// use: a fence leaves out the generation that another manager may have begun with.
     pub fn later(&self, holder: KeyHolder) -> Vec<u64> {
         let first = self.generations.of(holder.is_switch).saturating_add(1);

@@ -3,6 +3,10 @@
 //!
 //! Keys marked `at start` take effect only at the start. A reload compares the configuration with
 //! that of the start, so that taking a change back also ends its finding.
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the texts are also for operators, and name sections as the file does"
+)]
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;

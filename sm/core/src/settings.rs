@@ -17,7 +17,7 @@ pub enum Mode {
     /// Make the hardware hold it.
     #[default]
     Manage,
-    /// List the Sets ([`Effect::Foreseen`]). The core sets nothing, tells other subnet managers
+    /// List the Sets ([`Effect::Foreseen`](crate::Effect::Foreseen)). The core sets nothing, tells other subnet managers
     /// nothing, and leaves traps to the master.
     DryRun,
 }

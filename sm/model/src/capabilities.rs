@@ -2,7 +2,7 @@
 //!
 //! GeneralInfo (0xFF17) of NVIDIA devices lists them. A sweep asks one device of each type (vendor,
 //! device, revision) for it, the first that it meets; the answer holds for all devices of the type
-//! and is remembered in the store, beside the [habits](crate::habits). Only types in [`GATE`] are
+//! and is remembered in the store, beside the [habits](crate::habits). Only types in `GATE` are
 //! asked, because old agents may leave an unknown attribute unanswered. A reload of the
 //! configuration forgets all answers, so that devices with new firmware are asked anew.
 //!

@@ -8,12 +8,12 @@
 //!    first, and takes the LID that it has a claim to from a port that has none to it;
 //! 2. a port that holds none gets back the LID it has a persisted claim to, if that is free;
 //! 3. the others get the lowest free LIDs; those that an absent port has a claim to come last.
-//!    While another manager may give LIDs, too, they get those of a block ([`assign_apart`]).
+//!    While another manager may give LIDs, too, they get those of a block (`assign_apart`).
 //!
-//! An operator can have all LIDs given anew ([`assign_anew`]).
+//! An operator can have all LIDs given anew (`assign_anew`).
 //!
 //! New LIDs go to switches first. On a fresh fabric, without held or claimed LIDs, the first host
-//! of every leaf switch is next, then the second of every leaf, and so on ([`layout`]); later the
+//! of every leaf switch is next, then the second of every leaf, and so on (`layout`); later the
 //! ports of each switch in turn.
 
 mod follow;

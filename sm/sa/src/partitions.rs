@@ -67,7 +67,7 @@ impl Memberships {
     }
 }
 
-/// The P_Keys of an end port as planned, as [`Memberships`] has them.
+/// The P_Keys of an end port as planned, as `Memberships` has them.
 pub fn planned_keys<'a>(fabric: &Fabric, plan: &'a Plan, end: PortRef) -> &'a [PKey] {
     if fabric.p_key_capacity(end) == 0 {
         return &DEFAULT_P_KEYS;

@@ -114,7 +114,7 @@ pub enum ReplicaEvent {
     Health(Health),
     /// Checksums of the settings of all managers, by their GUID; told when they change.
     Configurations(BTreeMap<Guid, String>),
-    /// More than [`ROWS_MAX`] changes wait: none is kept any longer, and the next claim, as the
+    /// More than `ROWS_MAX` changes wait: none is kept any longer, and the next claim, as the
     /// master, writes the whole state.
     Overflowed,
 }
@@ -124,7 +124,7 @@ pub enum ReplicaEvent {
 pub enum Health {
     /// It follows.
     Good,
-    /// It answers, but changes wait for longer than [`BEHIND`].
+    /// It answers, but changes wait for longer than `BEHIND`.
     Behind,
     /// It cannot be used; the reason in words.
     Failing(String),

@@ -7,12 +7,12 @@
 //! ```
 //!
 //! * Paths below `/sys/class/infiniband` and `/sys/class/infiniband_mad` are rewritten to a
-//!   directory that the server keeps up to date ([`paths`]). Other functions of the C library that
+//!   directory that the server keeps up to date (`paths`). Other functions of the C library that
 //!   open files themselves, such as `scandir`, work on it unchanged.
 //! * Opening `/dev/infiniband/umadN` or `issmN` connects to the server; the descriptor is the
 //!   connection, so that `poll` and its relatives work on it, and the server sees when the process
-//!   closes it or dies ([`device`]).
-//! * `read`, `write` and `ioctl` on such a descriptor are turned into packets and back ([`umad`]).
+//!   closes it or dies (`device`).
+//! * `read`, `write` and `ioctl` on such a descriptor are turned into packets and back (`umad`).
 //!
 //! Without `RSM_SIM_SOCKET` every function is the C library's own. The shim itself never calls the
 //! functions that it interposes: it makes its system calls directly, through rustix.

@@ -29,7 +29,7 @@ code_enum! {
 /// ```
 ///
 /// Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722. The attribute modifier is not public; see
-/// [`ar_encoding`](super::ar_encoding).
+/// `ar_encoding`.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct ArLinearForwardingTable {

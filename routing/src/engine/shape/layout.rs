@@ -44,7 +44,7 @@ pub struct LayoutSeed {
     pub datelines: Vec<i32>,
 }
 
-/// A layout; see the [module](self).
+/// A layout; see the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TorusLayout {
     /// The dimensions; packets take them in this order.

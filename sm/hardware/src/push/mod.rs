@@ -2,7 +2,7 @@
 //!
 //! All switches get their tables in parallel; a port gets its settings and Armed in one Set as soon
 //! as it is met. [`Task::needs`] is the table of what each Set waits for. Fabric-wide barriers are
-//! those of [`phases`]: interim tables, and the links that later ones lead to. Multicast tables
+//! those of `phases`: interim tables, and the links that later ones lead to. Multicast tables
 //! follow two steps of their own; see [`crate::diff::MulticastChange`].
 //!
 //! The push writes every acknowledged Set into the [`Inventory`], and marks every lost one there,

@@ -36,7 +36,7 @@ pub struct Samples {
     /// The number of this reading: the parts that follow those of the reading before.
     pub turn: u64,
     /// Switches that differed before, to be read as a whole; the sweep takes the first
-    /// [`WHOLE_SWITCHES`] of them.
+    /// `WHOLE_SWITCHES` of them.
     pub whole: BTreeSet<Guid>,
     /// Switches of which nothing is read.
     pub paused: BTreeSet<Guid>,

@@ -3,7 +3,7 @@
 //! A port with virtual ports shows them in CapabilityMask2, and its type in GeneralInfo. The sweep
 //! reads VirtualizationInfo; the push enables them there, because without that they stay Down. Then
 //! the sweep reads the states of all indices, and of each one that is not Down VPortInfo,
-//! VNodeInfo, VNodeDescription, the P_KeyTable and the [GUID table](super::vport_guids). It reads
+//! VNodeInfo, VNodeDescription, the P_KeyTable and the GUID table. It reads
 //! them once more after trap 1144 or 1146, where VPortStateChange is set (light sweeps ask for
 //! that), and after the push has cleared it.
 //!

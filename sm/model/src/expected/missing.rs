@@ -410,7 +410,7 @@ impl Expected {
         format!("{} port {}", self.name(fabric, port.node), port.port)
     }
 
-    /// The findings about missing entries; the first [`FINDINGS`], and one about the rest.
+    /// The findings about missing entries; the first `FINDINGS`, and one about the rest.
     pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let mut missing = self.missing(fabric);
         missing.sort_by_key(|missing| (missing.kind, missing.key));

@@ -96,7 +96,7 @@ pub enum Reason {
     Unhealthy(String),
 }
 
-/// The parts that routes go around, at most [`MAX_PARTS`].
+/// The parts that routes go around, at most `MAX_PARTS`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Avoid {
     parts: BTreeMap<Part, Reason>,

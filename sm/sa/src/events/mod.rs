@@ -8,7 +8,7 @@
 //! subscriptions match, and one after the other: the next one leaves when the last was answered. A
 //! report without answer is sent again, and after [`limits::ATTEMPTS`] its subscriptions end. A
 //! slow subscriber gets fewer reports, not later ones: see `journal`. While a port is gone nothing
-//! is sent to it, and after [`limits::KEEP`] its subscriptions end.
+//! is sent to it, and after `limits::KEEP` its subscriptions end.
 
 mod interest;
 mod journal;

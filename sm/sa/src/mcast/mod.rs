@@ -3,7 +3,7 @@
 //! A [`GroupRegistry`] is a state machine without I/O. It takes the requests of MCMemberRecord,
 //! [`GroupRegistry::join`] and [`GroupRegistry::leave`], and shows itself to queries in a
 //! [`GroupsView`]; takes changes of ports; and returns the ports to reach by each multicast LID
-//! ([`GroupRegistry::group_set`]), for the core to plan trees for.
+//! (`GroupRegistry::group_set`), for the core to plan trees for.
 //!
 //! It looks ports up in [`Ports`] at every request, so that it holds nothing that a sweep could
 //! make untrue. A port that is gone keeps its memberships for a while: a link that flaps loses no
@@ -294,7 +294,7 @@ impl GroupRegistry {
         self.members
     }
 
-    /// Whether members have changed since the last [`GroupRegistry::group_set`].
+    /// Whether members have changed since the last `GroupRegistry::group_set`.
     pub fn is_stale(&self) -> bool {
         !self.stale.is_empty()
     }

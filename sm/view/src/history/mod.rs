@@ -5,13 +5,13 @@
 //! DIR/history/acts.log                       acts of operators from segments that are gone
 //! ```
 //!
-//! Each record is a [frame](frame) with a checksum of its own: a damaged record costs itself, and
+//! Each record is a `frame` with a checksum of its own: a damaged record costs itself, and
 //! reading goes on at the next whole one. Records are events as the API shows them, and the state of
 //! the subnet: its whole [state](state::State) at the beginning of a segment, then its changes. So
 //! each segment can be read, and removed, without the others.
 //!
 //! [`Archive`] appends records and keeps the bounds; [`Segments`] reads them, on other threads as
-//! well. The oldest segments go first; [acts](acts) of operators in them stay. Nothing here is needed to manage the subnet: whatever is
+//! well. The oldest segments go first; `acts` of operators in them stay. Nothing here is needed to manage the subnet: whatever is
 //! damaged or missing, rsm starts.
 
 mod acts;

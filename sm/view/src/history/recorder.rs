@@ -11,7 +11,7 @@ use rsm_api::{is_act, v1};
 use rsm_state::Snapshot;
 
 /// The most events that wait for the disk: at about 500 bytes each 8 MB, four times what one
-/// snapshot can report. Those beyond are counted and not kept, but for [`ACTS`].
+/// snapshot can report. Those beyond are counted and not kept, but for `ACTS`.
 pub const QUEUE: usize = 16_384;
 
 /// Acts of operators that have room beside them.
