@@ -16,7 +16,7 @@ use rsm_model::managed::Origin;
 use rsm_plan::Outcome;
 use rsm_plan::groups::GroupSet;
 use rsm_plan::managed::Source;
-use rsm_state::Command;
+use rsm_state::{Command, Ticket};
 
 use super::requests::Context;
 use super::stage::Stage;
@@ -142,18 +142,7 @@ impl Core {
                     &mut Answers::to(&mut self.work, &mut self.outbox),
                 );
             }
-            Command::Withdraw { ticket } => {
-                self.work.withdraw(ticket);
-                let policy = &mut self.config.policy;
-                let trials = &mut self.trials;
-                trials.withdraw(
-                    ticket,
-                    policy,
-                    &self.fabric,
-                    &mut Answers::to(&mut self.work, &mut self.outbox),
-                );
-                self.withdraw_rotation(ticket);
-            }
+            Command::Withdraw { ticket } => self.withdraw(ticket),
             Command::Drain {
                 parts,
                 forced,
@@ -194,6 +183,20 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// The issuer of `ticket` no longer waits.
+    fn withdraw(&mut self, ticket: Ticket) {
+        self.work.withdraw(ticket);
+        let policy = &mut self.config.policy;
+        let trials = &mut self.trials;
+        trials.withdraw(
+            ticket,
+            policy,
+            &self.fabric,
+            &mut Answers::to(&mut self.work, &mut self.outbox),
+        );
+        self.withdraw_rotation(ticket);
     }
 
     /// Uses another configuration from now on.

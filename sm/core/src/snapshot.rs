@@ -15,6 +15,40 @@ use super::writing::mismatch_findings;
 /// The state of `core` as a snapshot.
 pub(super) fn take(core: &Core, now: Time) -> Snapshot {
     let is_master = core.election.role == Role::Master;
+    let findings = findings(core, is_master, now);
+    Snapshot {
+        at: now,
+        role: core.election.role.clone(),
+        following: core.following(),
+        identity: core.identity(),
+        others: role::others(&core.inventory).into(),
+        own_guid: core.own_guid(),
+        port_up: core.local_port.is_usable(&core.inventory),
+        converging: core.is_converging(),
+        fabric: core.fabric.clone(),
+        plan: core.plans.in_force().cloned(),
+        refused_plan: core.plans.refused().cloned(),
+        expected: core.missing.expected().clone(),
+        avoid: core.trials.detours.in_force().clone(),
+        overlay: core.trials.partitions.in_force().clone(),
+        capabilities: core.inventory.capabilities.clone(),
+        adaptive: Arc::new(core.inventory.adaptive().collect()),
+        slow_links: core
+            .links
+            .slow(is_master && core.plans.in_force().is_some()),
+        m_keys: core.m_key_status(),
+        congestion: core.congestion.manager().view().clone(),
+        controls_congestion: core.config.congestion.enabled,
+        manages_vports: core.config.manages_vports,
+        findings: findings.into(),
+        history: core.meter.history().cloned().collect(),
+        stats: core.client.stats(),
+        traps: core.traps.counts().clone(),
+    }
+}
+
+/// All findings, the most severe ones first.
+fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
     let context = LinkContext {
         fabric: &core.fabric,
         inventory: &core.inventory,
@@ -51,6 +85,24 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         &core.inventory,
         core.config.policy.ports.m_keys.is_uniform(),
     ));
+    findings.extend(findings_of_masters(core));
+    findings.extend(core.local_port.finding(&core.inventory));
+    findings.extend(core.finding_of_epoch());
+    if is_master {
+        findings.extend(core.epoch.lost.finding());
+    }
+    findings.extend(core.finding_of_m_keys());
+    findings.extend(core.findings_of_configurations());
+    findings.extend(core.findings_of_strangers());
+    findings.extend(core.election.silent.findings(&core.inventory));
+    findings.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.cmp(b)));
+    findings.dedup();
+    findings
+}
+
+/// The findings about masters beside this manager.
+fn findings_of_masters(core: &Core) -> Vec<Finding> {
+    let mut findings = Vec::new();
     if let Role::Standby { master } = &core.election.role {
         let text = format!(
             "{} ({}, priority {}) is master; this one stands by and sets nothing",
@@ -72,44 +124,5 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         let subject = Subject::Node(rival.port.node);
         Finding::new(FindingKind::OtherMaster, subject, Severity::Error, text)
     }));
-    findings.extend(core.local_port.finding(&core.inventory));
-    findings.extend(core.finding_of_epoch());
-    if is_master {
-        findings.extend(core.epoch.lost.finding());
-    }
-    findings.extend(core.finding_of_m_keys());
-    findings.extend(core.findings_of_configurations());
-    findings.extend(core.findings_of_strangers());
-    findings.extend(core.election.silent.findings(&core.inventory));
-    findings.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.cmp(b)));
-    findings.dedup();
-    Snapshot {
-        at: now,
-        role: core.election.role.clone(),
-        following: core.following(),
-        identity: core.identity(),
-        others: role::others(&core.inventory).into(),
-        own_guid: core.own_guid(),
-        port_up: core.local_port.is_usable(&core.inventory),
-        converging: core.is_converging(),
-        fabric: core.fabric.clone(),
-        plan: core.plans.in_force().cloned(),
-        refused_plan: core.plans.refused().cloned(),
-        expected: core.missing.expected().clone(),
-        avoid: core.trials.detours.in_force().clone(),
-        overlay: core.trials.partitions.in_force().clone(),
-        capabilities: core.inventory.capabilities.clone(),
-        adaptive: Arc::new(core.inventory.adaptive().collect()),
-        slow_links: core
-            .links
-            .slow(is_master && core.plans.in_force().is_some()),
-        m_keys: core.m_key_status(),
-        congestion: core.congestion.manager().view().clone(),
-        controls_congestion: core.config.congestion.enabled,
-        manages_vports: core.config.manages_vports,
-        findings: findings.into(),
-        history: core.meter.history().cloned().collect(),
-        stats: core.client.stats(),
-        traps: core.traps.counts().clone(),
-    }
+    findings
 }
