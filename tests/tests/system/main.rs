@@ -124,3 +124,4 @@ mod sim_vport_guids;
 mod sim_vport_records;
 mod sim_vports;
 mod structure;
+mod style;
