@@ -23,7 +23,8 @@ use rsm_plan::{Outcome, PlanJob};
 use rsm_state::{ChangeEffect, Command, Convergence, Forthcoming, Snapshot, Ticket};
 use rsm_store::Epoch;
 
-use super::{CoreConfig, SavedCoreState};
+use super::saved_state::SavedCoreState;
+use super::settings::CoreConfig;
 
 /// Something that happened.
 #[derive(Debug)]

@@ -40,6 +40,7 @@ mod pushing;
 mod rebalancing;
 mod reports;
 mod requests;
+mod saved_state;
 mod settings;
 mod silences;
 mod snapshot;
@@ -53,28 +54,17 @@ mod writing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rsm_config::m_keys::{Generations, KeyHolder};
-use rsm_config::overlay::Overlay;
-use rsm_gdr::host_order::HostPositions;
-use rsm_gdr::hosts::GpuInventory;
-use rsm_hardware::diff::{Comparison, NotKept, Reregister};
+use rsm_config::m_keys::KeyHolder;
+use rsm_hardware::diff::{Comparison, Reregister};
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_mad::client::Client;
 use rsm_mad::transport::{Datagram, Inbound};
-use rsm_model::alias_guids::AliasGuids;
-use rsm_model::capabilities::DeviceCapabilities;
-use rsm_model::expected::Cabling;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::Finding;
-use rsm_model::footprint::Footprints;
-use rsm_model::habits::DeviceHabits;
-use rsm_monitor::health::{PortErrors, SavedHealth};
+use rsm_monitor::health::PortErrors;
 use rsm_plan::Plan;
-use rsm_plan::avoid::Avoid;
-use rsm_plan::lids::Claims;
-use rsm_routing::adaptive::GroupIds;
 use rsm_state::{Activity, Convergence, Handover, PassProgress, Role, Snapshot};
 
 use self::congestion::CongestionState;
@@ -96,6 +86,7 @@ use self::plans::Plans;
 use self::plans::assigned::Assigned;
 use self::reports::Reports;
 use self::requests::Context;
+pub use self::saved_state::SavedCoreState;
 pub use self::settings::{CoreConfig, Mode};
 use self::stage::Stage;
 use self::traps::TrapHandler;
@@ -116,49 +107,6 @@ enum Pass {
     /// The entries and ports of the manager's LID, after a master whose subnet this standby had
     /// read.
     Succession,
-}
-
-/// State kept from an earlier run.
-#[derive(Clone, Default, Debug)]
-pub struct SavedCoreState {
-    /// LIDs assigned.
-    pub claims: Arc<Claims>,
-    /// Positions of compute ports in the host order.
-    pub positions: Arc<HostPositions>,
-    /// GPU inventories of hosts; the core does not store them.
-    pub gpus: Arc<GpuInventory>,
-    /// Alias GUIDs of ports at a grant of the epoch; the SA stores them, and passes them on at a
-    /// start.
-    pub alias_guids: Arc<AliasGuids>,
-    /// Fields that devices do not keep.
-    pub not_kept: NotKept,
-    /// Deviations of devices from the specification.
-    pub habits: DeviceHabits,
-    /// Capabilities of device types.
-    pub capabilities: Arc<DeviceCapabilities>,
-    /// The groups of leaves for adaptive routing.
-    pub group_ids: GroupIds,
-    /// The generations of the M_Keys of ports.
-    pub generations: Generations,
-    /// This manager's own port; the store of this machine keeps it for itself.
-    pub local: Option<PortKey>,
-    /// The cabling, and its missing parts.
-    pub cabling: Cabling,
-    /// Parts that routes go around; the store keeps the drained ones.
-    pub avoid: Arc<Avoid>,
-    /// Unhealthy ports.
-    pub health: Arc<SavedHealth>,
-    /// Partitions made through the API.
-    pub overlay: Arc<Overlay>,
-    /// Number of the last plan.
-    pub generation: u64,
-    /// Footprints of the last plans; kept only where a store is shared.
-    pub footprints: Footprints,
-    /// Whether hardware was being written; kept only where a store is shared.
-    pub is_pushing: bool,
-    /// Whether the store lost the registrations of hosts with the SA: hosts must register anew,
-    /// once.
-    pub reregister: bool,
 }
 
 /// The state machine of the subnet manager.

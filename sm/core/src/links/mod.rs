@@ -24,7 +24,7 @@ use rsm_monitor::health::{Health, PortErrors, SavedHealth};
 use rsm_plan::Plan;
 use rsm_plan::avoid::{self, Avoid, Part, Reason};
 
-use super::CoreConfig;
+use super::settings::CoreConfig;
 use damping::{Damping, Released};
 pub(super) use findings::LinkContext;
 

@@ -16,7 +16,7 @@ use rsm_model::fabric::Fabric;
 use rsm_model::mft_image::HeldMasks;
 use rsm_plan::groups::GroupSet;
 
-use super::CoreConfig;
+use super::settings::CoreConfig;
 use held_masks::KeptMasks;
 use inherited::Inherited;
 use vport_owners::VPortOwners;
