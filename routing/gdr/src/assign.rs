@@ -1,57 +1,46 @@
-//! The port of each GPU: a matching of least cost in which no port has more than its share of GPUs.
+//! The port of each GPU: a matching of least cost, in which GPUs share a near port rather than go to
+//! a far one.
 
 use std::cmp::Ordering;
 
 /// A cost that no pairing of possible ones can reach.
 pub(super) const IMPOSSIBLE: u64 = 1 << 40;
 
+/// The cost of each port that a GPU shares with another, or of each GPU that a port has beside
+/// another: below one step of a tier, and above all that tells equal tiers apart.
+pub(super) const SHARED: u64 = 1 << 22;
+
 /// The ports of each GPU, best first, by their columns.
 ///
-/// With as many GPUs as ports or more, every GPU gets one port, and no port more than
-/// ⌈GPUs/ports⌉ GPUs. With more ports, every port gets one GPU, and no GPU more than
-/// ⌈ports/GPUs⌉ ports. Of all such assignments this is one of least total cost; with costs that
-/// say which of two equal ones is preferred, the only one.
+/// Every GPU gets one port of least cost, shared where others have the same: the load is spread as
+/// evenly as the costs allow. Ports that no GPU has then go to one GPU each, as a further one, spread
+/// the same way. Of all such assignments this is one of least total cost; with costs that say which
+/// of two equal ones is preferred, the only one.
 pub(super) fn assign(
     gpus: usize,
     ports: usize,
     cost: impl Fn(usize, usize) -> u64,
 ) -> Vec<Vec<usize>> {
-    let mut out = vec![Vec::new(); gpus];
     if gpus == 0 || ports == 0 {
-        return out;
+        return vec![Vec::new(); gpus];
     }
-    if let Some(nearest) = nearest(gpus, ports, &cost) {
-        return nearest;
+    let first = nearest(gpus, ports, &cost).unwrap_or_else(|| spread(gpus, ports, &cost));
+    let mut out: Vec<Vec<usize>> = first.iter().map(|&port| vec![port]).collect();
+    let left: Vec<usize> = (0..ports).filter(|port| !first.contains(port)).collect();
+    let further = spread(left.len(), gpus, |place, gpu| cost(gpu, left[place]));
+    for (&port, gpu) in left.iter().zip(further) {
+        out[gpu].push(port);
     }
-    if gpus >= ports {
-        let share = gpus.div_ceil(ports);
-        let slots = least(gpus, ports * share, |gpu, slot| cost(gpu, slot / share));
-        for (gpu, slot) in slots.into_iter().enumerate() {
-            out[gpu].push(slot / share);
-        }
-    } else {
-        let share = ports.div_ceil(gpus);
-        let slots = least(ports, gpus * share, |port, slot| cost(slot / share, port));
-        for (port, slot) in slots.into_iter().enumerate() {
-            out[slot / share].push(port);
-        }
-        for (gpu, ports) in out.iter_mut().enumerate() {
-            ports.sort_by_key(|&port| (cost(gpu, port), port));
-        }
+    for (gpu, ports) in out.iter_mut().enumerate() {
+        ports[1..].sort_by_key(|&port| (cost(gpu, port), port));
     }
     out
 }
 
-/// The only cheapest port of every GPU, where no port has more than its share: then no other
-/// matching costs as little. Most machines have an adapter beside each GPU. `None` where there are
-/// more ports than GPUs.
-fn nearest(
-    gpus: usize,
-    ports: usize,
-    cost: impl Fn(usize, usize) -> u64,
-) -> Option<Vec<Vec<usize>>> {
-    let share = (gpus >= ports).then(|| gpus.div_ceil(ports))?;
-    let mut taken = vec![0; ports];
+/// The only cheapest port of every GPU, where no port has two GPUs more than another: then nothing
+/// else costs as little. Most machines have an adapter beside each GPU.
+fn nearest(gpus: usize, ports: usize, cost: impl Fn(usize, usize) -> u64) -> Option<Vec<usize>> {
+    let mut load = vec![0; ports];
     let mut out = Vec::with_capacity(gpus);
     for gpu in 0..gpus {
         let (mut best, mut least, mut only) = (0, u64::MAX, false);
@@ -63,20 +52,31 @@ fn nearest(
                 Ordering::Greater => {}
             }
         }
-        taken[best] += 1;
-        if !only || taken[best] > share {
+        if !only {
             return None;
         }
-        out.push(vec![best]);
+        load[best] += 1;
+        out.push(best);
     }
-    Some(out)
+    let (most, fewest) = (load.iter().max()?, load.iter().min()?);
+    (most - fewest <= 1).then_some(out)
+}
+
+/// The column of each row in an assignment of least cost in which columns may be shared: each
+/// further row at a column costs [`SHARED`] more than the one before.
+fn spread(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> u64) -> Vec<usize> {
+    let slots = least(rows, columns * rows, |row, slot| {
+        let (column, place) = (slot / rows, slot % rows);
+        cost(row, column).min(IMPOSSIBLE) + place as u64 * SHARED
+    });
+    slots.into_iter().map(|slot| slot / rows).collect()
 }
 
 /// The column of each row in an assignment of least cost: the Hungarian method with potentials, in
 /// rows² × columns steps. There are as many columns as rows, or more.
 fn least(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> u64) -> Vec<usize> {
-    // Potentials go below zero; costs are bounded by IMPOSSIBLE, so that sums of them fit.
-    let cost = |row: usize, column: usize| cost(row, column).min(IMPOSSIBLE) as i64;
+    // Potentials go below zero; costs are bounded by a few times IMPOSSIBLE, so that sums of them fit.
+    let cost = |row: usize, column: usize| cost(row, column) as i64;
     let mut of_row = vec![0i64; rows + 1];
     let mut of_column = vec![0i64; columns + 1];
     // Column 0 stands for the row that the search places.
@@ -151,6 +151,23 @@ mod tests {
     }
 
     #[test]
+    fn far_port_is_no_share_of_the_load() {
+        // Two GPUs at each of two ports, and one port on the other side of the processor.
+        let tier = |gpu: usize, port: usize| match port {
+            2 => 4 * crate::host::TIER,
+            _ => (gpu / 2).abs_diff(port) as u64 * crate::host::TIER,
+        };
+        assert_eq!(assign(4, 3, tier), [vec![0, 2], vec![0], vec![1], vec![1]]);
+    }
+
+    #[test]
+    fn every_gpu_has_a_port_where_one_has_all_others_beside_it() {
+        let tier = |gpu: usize, port: usize| ((gpu == 0) != (port < 4)) as u64 * crate::host::TIER;
+        let out = assign(3, 5, tier);
+        assert_eq!(out, [vec![0, 1, 2, 3], vec![4], vec![4]]);
+    }
+
+    #[test]
     fn more_ports_than_gpus_are_all_used() {
         let out = assign(2, 4, |gpu, port| (gpu as u64).abs_diff(port as u64 / 2));
         assert_eq!(out, [[0, 1], [2, 3]]);
@@ -174,10 +191,9 @@ mod tests {
                 .map(|(gpu, ports)| cost[gpu][ports[0]])
                 .sum();
             assert_eq!(total, best(&cost, 0, [false; 5]));
-            let matched = least(5, 5, |gpu, port| cost[gpu][port]);
+            let matched = spread(5, 5, |gpu, port| cost[gpu][port]);
             if let Some(nearest) = nearest(5, 5, |gpu, port| cost[gpu][port]) {
                 shortcuts += 1;
-                let nearest: Vec<usize> = nearest.into_iter().map(|ports| ports[0]).collect();
                 assert_eq!(nearest, matched);
             }
         }

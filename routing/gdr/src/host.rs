@@ -31,7 +31,7 @@ pub struct Host {
 }
 
 /// Costs of a pairing, from the most to the least important.
-const TIER: u64 = 1 << 24;
+pub(super) const TIER: u64 = 1 << 32;
 const RAIL: u64 = 1 << 16;
 const ORDER: u64 = 1;
 
