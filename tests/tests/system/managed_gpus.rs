@@ -165,3 +165,64 @@ fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
     };
     assert_eq!((end(&again), end(&hints).is_some()), (end(&hints), true));
 }
+
+#[test]
+fn exported_files_are_the_same_with_and_without_a_manager() {
+    let story = Story::begin();
+    let file = story.directory.path().join("dgx.txt");
+    std::fs::write(&file, gpu_matrix(&[])).expect("there is room");
+    story.import(&file);
+    let inventory = file.display().to_string();
+    let offline = |arguments: &[&str]| {
+        let rsm = Invocation::new(binaries::rsm(), story.directory.path());
+        let rsm = rsm.args(arguments).args(["--inventory", &inventory]);
+        let finished = rsm.run(LIMIT).expect("it ends");
+        assert!(
+            finished.status.success(),
+            "{arguments:?}: {}",
+            finished.stderr
+        );
+        finished.stdout
+    };
+    let of_host = [
+        "nccl-env",
+        "nccl-xml",
+        "ucx",
+        "nvshmem",
+        "mooncake",
+        "mooncake-script",
+        "ibacm",
+        "peers",
+    ];
+    let of_all = [
+        "slurm-tree",
+        "slurm-block",
+        "slurm-yaml",
+        "topograph",
+        "kubernetes",
+        "volcano",
+    ];
+    let hosts = of_host.map(|format| (format, &["--host", "host-001"][..]));
+    let all = of_all.map(|format| (format, &[][..]));
+    for (format, host) in hosts.into_iter().chain(all) {
+        let online = story.program_in(
+            story.directory.path(),
+            &[&["gpu", "export", format], host].concat(),
+        );
+        let online = online.run(LIMIT).expect("it ends");
+        assert!(online.status.success(), "{format}: {}", online.stderr);
+        let alone = offline(&[&["gpu", "export", "superpod:su=2", format], host].concat());
+        assert_eq!(online.stdout, alone, "{format}");
+        assert!(!alone.is_empty(), "{format}");
+    }
+    for format in ["ompi-hostfile", "ports", "rank-gpus"] {
+        let hosts = ["--hosts", "host-001,host-020", "--file", format];
+        let online = story.program_in(
+            story.directory.path(),
+            &[&["gpu", "plan"][..], &hosts].concat(),
+        );
+        let online = online.run(LIMIT).expect("it ends");
+        let alone = offline(&[&["gpu", "plan", "superpod:su=2"][..], &hosts].concat());
+        assert_eq!(online.stdout, alone, "{format}");
+    }
+}

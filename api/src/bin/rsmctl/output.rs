@@ -88,6 +88,19 @@ impl Output {
         Ok(writeln!(self.writer, "{line}")?)
     }
 
+    /// A file for another program, byte for byte. A terminal gets it without the characters that move
+    /// its cursor, but for tabs.
+    pub(crate) fn file(&mut self, content: &str) -> Result<(), Failure> {
+        if !io::stdout().is_terminal() {
+            return Ok(self.writer.write_all(content.as_bytes())?);
+        }
+        for line in content.lines() {
+            let cells: Vec<String> = line.split('\t').map(printable).collect();
+            self.line(&cells.join("\t"))?;
+        }
+        Ok(())
+    }
+
     /// A remark about the output on standard error, behind the output; none where it is empty.
     pub(crate) fn note(&mut self, note: &str) -> Result<(), Failure> {
         if !note.is_empty() {

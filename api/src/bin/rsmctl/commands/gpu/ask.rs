@@ -115,7 +115,7 @@ async fn export(request: v1::ExportGpuFileRequest, session: &mut Session) -> Res
     if session.output.is_json() {
         return session.output.json(&file);
     }
-    text(&file.content, session)
+    session.output.file(&file.content)
 }
 
 /// A file, of its pieces.
@@ -345,7 +345,7 @@ async fn host_pairs(host: String, peer: &str, session: &mut Session) -> Result<(
     if session.output.is_json() {
         return session.output.json(&file);
     }
-    text(&file.content, session)
+    session.output.file(&file.content)
 }
 
 async fn plan(
@@ -363,7 +363,7 @@ async fn plan(
             let _ = writeln!(std::io::stderr(), "rsmctl: {}", printable(warning));
         }
         let ranks: Vec<LaunchedRank> = plan.ranks.into_iter().map(launched).collect();
-        return text(&file.render(&ranks), session);
+        return session.output.file(&file.render(&ranks));
     }
     for (name, load) in [("planned", plan.load), ("as given", plan.load_as_given)] {
         let Some(load) = load else { continue };
