@@ -80,12 +80,9 @@ impl Avoided {
     }
 
     fn finding(&self, part: Part, reason: &Reason, fabric: &Fabric) -> Finding {
-        let key = part.key();
-        let node = fabric.node_of(key.node).map(|node| node.name());
-        let node = node.unwrap_or_else(|| key.node.to_string());
         let (name, subject) = match part {
-            Part::Node(guid) => (node, Subject::Node(guid)),
-            Part::Port(key) => (format!("{node} port {}", key.port), Subject::Port(key)),
+            Part::Node(guid) => (fabric.name(guid), Subject::Node(guid)),
+            Part::Port(key) => (fabric.port_name(key), Subject::Port(key)),
         };
         let why = match &self.suspended {
             Some(why) => format!("no routes go around it ({why})"),

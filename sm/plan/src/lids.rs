@@ -231,7 +231,7 @@ fn assign_by(
             .left_out
             .iter()
             .take(NAMES_SHOWN)
-            .map(|&port| place(fabric, port))
+            .map(|&port| fabric.port_name(fabric.key(port)))
             .collect();
         let more = plan.left_out.len().saturating_sub(NAMES_SHOWN);
         let and_more = if more > 0 {
@@ -256,10 +256,6 @@ fn assign_by(
 
 /// Ports that a finding names; it counts the others.
 const NAMES_SHOWN: usize = 10;
-
-fn place(fabric: &Fabric, at: PortRef) -> String {
-    format!("{} port {}", fabric.node(at.node).name(), at.port)
-}
 
 /// The highest LID that every switch can forward to.
 fn smallest_table(fabric: &Fabric) -> u16 {
@@ -382,7 +378,7 @@ fn keep_held(
             FindingKind::LidConflict,
             Subject::Port(fabric.key(at)),
             Severity::Warning,
-            format!("{} ({guid}) held LID {base}, which another port has the better right to or no switch can forward to; it gets a new one", place(fabric, at)),
+            format!("{} ({guid}) held LID {base}, which another port has the better right to or no switch can forward to; it gets a new one", fabric.port_name(fabric.key(at))),
         ));
     }
     for (index, at, claim) in kept {
@@ -403,7 +399,7 @@ fn keep_held(
                 Severity::Info,
                 format!(
                     "{} keeps LID {base} with LMC 0: with LMC {lmc} it would have to move",
-                    place(fabric, at)
+                    fabric.port_name(fabric.key(at))
                 ),
             ));
         }

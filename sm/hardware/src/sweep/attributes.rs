@@ -402,7 +402,7 @@ impl Sweep {
         self.see_sl2vl(inventory, key);
         self.see_manager(inventory, key, info);
         let is_local = inventory.local == Some(key);
-        if key.port != PortNum::ZERO && (is_local || is_in_switch(inventory, key)) {
+        if key.port != PortNum::ZERO && (is_local || inventory.is_switch(key.node)) {
             self.see_link(inventory, key, before, info.port_state());
         }
     }
@@ -412,7 +412,7 @@ impl Sweep {
         let is_local = inventory.local == Some(key);
         let external = key.port != PortNum::ZERO;
         if info.capability_mask().contains(CapabilityMask::IS_SM)
-            && (is_local || !(external && is_in_switch(inventory, key)))
+            && (is_local || !(external && inventory.is_switch(key.node)))
         {
             if !is_local {
                 self.ask(Query::Sm(key));
@@ -483,12 +483,6 @@ impl Sweep {
             self.pass_on(inventory, key);
         }
     }
-}
-
-fn is_in_switch(inventory: &Inventory, key: PortKey) -> bool {
-    inventory
-        .node(key.node)
-        .is_some_and(InventoryNode::is_switch)
 }
 
 /// PortInfo without what a device counts and measures by itself.

@@ -18,7 +18,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
-use rsm_model::InventoryNode;
 
 use super::inventory::Inventory;
 use super::suspicion::{ATTEMPTS_TO_SUSPICION, Suspicion, cables};
@@ -155,9 +154,7 @@ impl Sweep {
         let peer = node.port(from.port).and_then(|port| port.peer);
         if let (Some(peer), Ok(path)) = (peer, node.path.child(from.port))
             && peer.node != from.node
-            && inventory
-                .node(peer.node)
-                .is_some_and(InventoryNode::is_switch)
+            && inventory.is_switch(peer.node)
         {
             self.meet_outward(inventory, peer.node, path);
         }

@@ -367,6 +367,22 @@ impl Fabric {
         Some(self.node(self.find(guid)?))
     }
 
+    /// Whether the node with this GUID is there and a switch that can be programmed.
+    pub fn is_switch(&self, guid: Guid) -> bool {
+        self.node_of(guid).is_some_and(Node::is_switch)
+    }
+
+    /// The name of a node; its GUID where the node is not there.
+    pub fn name(&self, guid: Guid) -> String {
+        self.node_of(guid)
+            .map_or_else(|| guid.to_string(), Node::name)
+    }
+
+    /// The name of a port for operators: `leaf-03 port 7`.
+    pub fn port_name(&self, port: PortKey) -> String {
+        format!("{} port {}", self.name(port.node), port.port)
+    }
+
     /// All nodes with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (NodeIx, &Node)> {
         self.nodes()

@@ -26,8 +26,7 @@ impl Avoid {
     /// ones are used first, then the ones drained longest ago: work at those drained last is more
     /// likely under way.
     pub fn resolve(&self, fabric: &Fabric, damped: &BTreeSet<PortKey>) -> Resolved {
-        let is_switch = |guid| fabric.node_of(guid).is_some_and(|node| node.is_switch());
-        if !self.parts.keys().any(|part| is_switch(part.node())) {
+        if !self.parts.keys().any(|part| fabric.is_switch(part.node())) {
             return Resolved::default();
         }
         let graph = Graph::of(fabric, damped);

@@ -170,11 +170,10 @@ fn beyond_the_last_index(fabric: &Fabric) -> Vec<Finding> {
     let ports = ports.take(NAMES_SHOWN);
     ports
         .map(|(key, top)| {
-            let name = fabric.node_of(key.node).map(Node::name).unwrap_or_default();
+            let name = fabric.port_name(key);
             let text = format!(
-                "{name} port {} has virtual ports up to index {top}: those from {INDICES_MAX} on stay \
-                 as they are; let the host use lower indices",
-                key.port
+                "{name} has virtual ports up to index {top}: those from {INDICES_MAX} on stay \
+                 as they are; let the host use lower indices"
             );
             let kind = FindingKind::Incomplete;
             Finding::new(kind, Subject::Port(key), Severity::Warning, text)
@@ -210,9 +209,7 @@ fn exhausted(fabric: &Fabric, left_out: &[VPortKey]) -> Option<Finding> {
 }
 
 fn place(fabric: &Fabric, key: VPortKey) -> String {
-    let node = fabric.node_of(key.port.node);
-    let name = node.map_or_else(|| key.port.node.to_string(), Node::name);
-    format!("{name} port {} vport {}", key.port.port, key.index)
+    format!("{} vport {}", fabric.port_name(key.port), key.index)
 }
 
 /// LIDs that are taken or reserved.
