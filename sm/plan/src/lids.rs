@@ -23,28 +23,16 @@ mod vports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, Lmc, PortKey, PortNum};
+use rsm_ids::{Guid, Lid, Lmc};
 use rsm_mad::wire::attr::NodeType;
 use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_model::vports::VPortKey;
 
 pub(super) use self::follow::follow;
 use self::layout::Layout;
 pub use self::vports::claims_of as vport_claims;
-use super::policy::Policy;
-
-/// The LIDs of one port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Claim {
-    /// The lowest of them.
-    pub base: Lid,
-    /// It has 2^LMC LIDs.
-    pub lmc: Lmc,
-}
-
-/// The LIDs of each port GUID, assigned in this run or an earlier one.
-pub type Claims = BTreeMap<Guid, Claim>;
+pub use crate::lid_plan::{Claim, Claims, LidPlan};
+use crate::policy::Policy;
 
 /// How LIDs are given and kept while another manager may give some, too.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -54,52 +42,6 @@ pub struct Apart {
     /// The port GUIDs that got their LIDs meanwhile. The other manager does not know of these: in
     /// the subnet of both, another holder of such a LID has the older right to it.
     pub given: Arc<BTreeSet<Guid>>,
-}
-
-/// The LIDs of a fabric.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct LidPlan {
-    /// By port; ports left out have no entry.
-    pub lids: BTreeMap<PortKey, Claim>,
-    /// The own LID of each virtual port that is served, or [`Lid::NONE`] where it shares another.
-    pub vports: BTreeMap<VPortKey, Lid>,
-    /// Ports that got no LID.
-    pub left_out: Vec<PortRef>,
-    /// Findings for the operator.
-    pub findings: Vec<Finding>,
-}
-
-impl LidPlan {
-    /// The LIDs of a switch's port 0.
-    pub fn of_node(&self, guid: Guid) -> Option<Claim> {
-        self.lids.get(&PortKey::new(guid, PortNum::ZERO)).copied()
-    }
-
-    /// Ports whose LIDs differ, or that have LIDs in only one of the two.
-    pub fn differing(&self, other: &LidPlan) -> BTreeSet<PortKey> {
-        let mut differing = BTreeSet::new();
-        if std::ptr::eq(self, other) {
-            return differing;
-        }
-        let mut there = other.lids.iter().peekable();
-        for (port, claim) in &self.lids {
-            while let Some((&gone, _)) = there.next_if(|(other, _)| *other < port) {
-                differing.insert(gone);
-            }
-            if there.next_if(|(other, _)| *other == port) != Some((port, claim)) {
-                differing.insert(*port);
-            }
-        }
-        differing.extend(there.map(|(&port, _)| port));
-        if self.vports != other.vports {
-            for (one, other) in [(self, other), (other, self)] {
-                let vports = one.vports.iter();
-                let vports = vports.filter(|&(key, lid)| other.vports.get(key) != Some(lid));
-                differing.extend(vports.map(|(key, _)| key.port));
-            }
-        }
-        differing
-    }
 }
 
 /// The LID space during assignment.

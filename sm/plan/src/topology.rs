@@ -11,7 +11,7 @@ use rsm_routing::topology::{
     TopologyError,
 };
 
-use super::lids::LidPlan;
+use crate::lid_plan::LidPlan;
 
 /// The sources of a switch graph.
 #[derive(Clone, Copy)]

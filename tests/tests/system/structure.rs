@@ -116,11 +116,6 @@ const TANGLED: &[(&str, usize, &str)] = &[
         26,
         "`Core` has its methods in most modules, instead of machines of their own",
     ),
-    (
-        "rsm-plan",
-        17,
-        "`Plan` and the steps that make it stand in the crate's root",
-    ),
 ];
 
 #[test]
