@@ -251,8 +251,8 @@ enum Right {
 }
 
 impl Right {
-    fn of(claim: Option<&Claim>, held: Claim, is_given_apart: bool) -> Right {
-        match claim.is_some_and(|claim| claim.base == held.base) {
+    fn of(claim: Option<&Claim>, held: Lid, is_given_apart: bool) -> Right {
+        match claim.is_some_and(|claim| claim.base == held) {
             true if is_given_apart => Right::GivenApart,
             true => Right::Claimed,
             false => Right::Held,
@@ -268,24 +268,7 @@ fn keep_held(
     space: &mut Space,
     plan: &mut LidPlan,
 ) {
-    let held = |at: PortRef| {
-        let port = fabric.port(at);
-        Claim {
-            base: port.lid(),
-            lmc: port.lmc(),
-        }
-    };
-    let mut holders: Vec<(Right, Guid, usize, PortRef)> = ports
-        .iter()
-        .enumerate()
-        .filter(|&(_, &at)| held(at).base.is_unicast())
-        .map(|(index, &at)| {
-            let guid = fabric.port(at).guid;
-            let right = Right::of(claims.get(&guid), held(at), given_apart.contains(&guid));
-            (right, guid, index, at)
-        })
-        .collect();
-    holders.sort_unstable();
+    let mut holders = holders(fabric, ports, claims, given_apart);
     let mut kept = Vec::new();
     let floating = floating(fabric, ports, claims, policy);
     if let Some((index, at, claim)) = floating {
@@ -303,7 +286,7 @@ fn keep_held(
     // take the LID that another holds.
     for (_, guid, index, at) in holders {
         let claim = Claim {
-            base: held(at).base,
+            base: fabric.port(at).lid(),
             lmc: Lmc::ZERO,
         };
         if space.is_free(claim) {
@@ -331,23 +314,45 @@ fn keep_held(
         let claim = if space.is_free_for(full, index) {
             full
         } else {
+            plan.findings.push(lmc_not_applied(fabric, at, full));
             claim
         };
-        if claim != full {
-            let Claim { base, lmc } = full;
-            plan.findings.push(Finding::new(
-                FindingKind::LmcNotApplied,
-                Subject::Port(fabric.key(at)),
-                Severity::Info,
-                format!(
-                    "{} keeps LID {base} with LMC 0: with LMC {lmc} it would have to move",
-                    fabric.port_name(fabric.key(at))
-                ),
-            ));
-        }
         space.take(claim, index);
         plan.lids.insert(fabric.key(at), claim);
     }
+}
+
+/// The ports that hold a LID, those with the best right to it first, with their numbers in `ports`.
+fn holders(
+    fabric: &Fabric,
+    ports: &[PortRef],
+    claims: &Claims,
+    given_apart: &BTreeSet<Guid>,
+) -> Vec<(Right, Guid, usize, PortRef)> {
+    let mut holders: Vec<(Right, Guid, usize, PortRef)> = ports
+        .iter()
+        .enumerate()
+        .filter(|&(_, &at)| fabric.port(at).lid().is_unicast())
+        .map(|(index, &at)| {
+            let port = fabric.port(at);
+            let (guid, held) = (port.guid, port.lid());
+            let right = Right::of(claims.get(&guid), held, given_apart.contains(&guid));
+            (right, guid, index, at)
+        })
+        .collect();
+    holders.sort_unstable();
+    holders
+}
+
+/// The finding about a port that keeps one LID, because others hold more of `full`.
+fn lmc_not_applied(fabric: &Fabric, at: PortRef, full: Claim) -> Finding {
+    let (key, Claim { base, lmc }) = (fabric.key(at), full);
+    let text = format!(
+        "{} keeps LID {base} with LMC 0: with LMC {lmc} it would have to move",
+        fabric.port_name(key)
+    );
+    let kind = FindingKind::LmcNotApplied;
+    Finding::new(kind, Subject::Port(key), Severity::Info, text)
 }
 
 fn restore_claimed(

@@ -153,6 +153,7 @@ impl Sweep {
         }
     }
 
+    /// Takes the answer to a query.
     pub(super) fn on_attribute(
         &mut self,
         inventory: &mut Inventory,
@@ -163,11 +164,7 @@ impl Sweep {
         match query {
             Query::Node(_) => {}
             Query::Description(guid) => {
-                if let Some(node) = inventory.node_mut(guid) {
-                    let description = *NodeDescription::from_data(data);
-                    self.changed |= node.description != Some(description);
-                    node.description = Some(description);
-                }
+                self.on_description(inventory, guid, *NodeDescription::from_data(data));
             }
             Query::Switch(guid) => self.on_switch(inventory, guid, SwitchInfo::from_data(data)),
             Query::Port(key) => {
@@ -225,19 +222,33 @@ impl Sweep {
                 self.on_error_correction(inventory, key, mode);
             }
             Query::VPorts(key, query) => self.on_vports(inventory, key, query, data),
-            Query::Sm(key) => {
-                let info = *SmInfo::from_data(data);
-                let known = inventory.manager(key);
-                inventory.put_manager(key, Some(info));
-                let shown = |sm: SmInfo| (sm.priority(), sm.sm_state(), sm.sm_key());
-                self.changed |= known.map(shown) != inventory.manager(key).map(shown);
-            }
+            Query::Sm(key) => self.on_manager(inventory, key, *SmInfo::from_data(data)),
         }
         match query {
             Query::Description(guid) | Query::Switch(guid) => self.on_met(inventory, guid),
             Query::Port(key) => self.on_met(inventory, key.node),
             _ => {}
         }
+    }
+
+    fn on_description(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        description: NodeDescription,
+    ) {
+        if let Some(node) = inventory.node_mut(guid) {
+            self.changed |= node.description != Some(description);
+            node.description = Some(description);
+        }
+    }
+
+    /// Takes SMInfo of another manager.
+    fn on_manager(&mut self, inventory: &mut Inventory, key: PortKey, info: SmInfo) {
+        let known = inventory.manager(key);
+        inventory.put_manager(key, Some(info));
+        let shown = |sm: SmInfo| (sm.priority(), sm.sm_state(), sm.sm_key());
+        self.changed |= known.map(shown) != inventory.manager(key).map(shown);
     }
 
     /// Takes a block of a forwarding table.
