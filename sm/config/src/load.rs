@@ -11,7 +11,7 @@ pub const FILE_MAX: u64 = 16 * 1024 * 1024;
 /// A file that rsm does not use, not even in part.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It could not be read.
+    /// The file could not be read.
     #[error("cannot read {}", path.display())]
     Read {
         /// The file.
@@ -20,7 +20,7 @@ pub enum ConfigError {
         #[source]
         source: io::Error,
     },
-    /// It is longer than any configuration, or not UTF-8 text.
+    /// The file is longer than any configuration, or not UTF-8 text.
     #[error("{}{reason}", path.display())]
     NotText {
         /// The file.
@@ -28,7 +28,7 @@ pub enum ConfigError {
         /// Why it is no text.
         reason: NotText,
     },
-    /// It is of a kind that configures nothing by itself.
+    /// The file is of a kind that configures nothing by itself.
     #[error("{} is a {kind}: expected a configuration", path.display())]
     Kind {
         /// The file.
@@ -36,7 +36,7 @@ pub enum ConfigError {
         /// Its kind.
         kind: FileKind,
     },
-    /// It has errors. Its `Display` has a line for each.
+    /// The file has errors. `Display` has a line for each.
     #[error("{}", lines(findings))]
     Invalid {
         /// All of them, with warnings and notes, in the order of the file.
@@ -47,7 +47,7 @@ pub enum ConfigError {
 /// Why a file is no text that rsm reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotText {
-    /// It is longer than any configuration.
+    /// The text is longer than any configuration.
     #[error(": error: the file is too long: expected at most {FILE_MAX} bytes")]
     TooLong,
     /// A byte that no UTF-8 text has there.

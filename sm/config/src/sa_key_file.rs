@@ -14,7 +14,7 @@ pub const KNOWN_KEY: u64 = 1;
 /// The name of the file with the SA's key, in the folder of the configuration.
 pub const SA_KEY_FILE: &str = "sa.key";
 
-/// What a key that others know does, and what to do.
+/// The effect of a key that others know, and the remedy.
 pub(super) const OPENS_NOTHING: &str = "it opens nothing, and the SA trusts no request: name a file \
                                         with a random key, sm.sa_key_file";
 
@@ -103,7 +103,7 @@ impl SmConfig {
         self.sa_key_file.is_some() || self.sa_key.is_some_and(own)
     }
 
-    /// What is wrong with `sa_key`, if others know it.
+    /// The fault of `sa_key`, if others know it.
     pub(super) fn known_sa_key(&self) -> Option<&'static str> {
         self.why_known(self.sa_key?)
     }
@@ -119,7 +119,7 @@ impl SmConfig {
     }
 }
 
-/// What is wrong with the file that `sm.sa_key_file` names.
+/// The faults of the file that `sm.sa_key_file` names.
 pub(super) fn findings(sm: &SmConfig) -> Vec<ConfigFinding> {
     let Some(file) = &sm.sa_key_file else {
         return Vec::new();

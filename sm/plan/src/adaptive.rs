@@ -55,7 +55,7 @@ pub struct AdaptiveSwitch {
     pub info: ArInfo,
     /// Whether its kind of device has refused adaptive routing.
     pub refuses: bool,
-    /// Its groups and entries, while they are in force.
+    /// The switch's groups and entries, while they are in force.
     pub in_force: Option<Arc<AdaptiveTable>>,
 }
 

@@ -12,7 +12,7 @@ use rsm_model::vports::{PortVPorts, VPortKey};
 pub struct Claim {
     /// The lowest of them.
     pub base: Lid,
-    /// It has 2^LMC LIDs.
+    /// LID mask control: the port has 2^LMC LIDs.
     pub lmc: Lmc,
 }
 

@@ -72,12 +72,12 @@ pub(super) type IsThere<'a> = &'a dyn Fn(&Path) -> bool;
 /// The effect of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// It is in force; a note says how, where it is not the same value.
+    /// The value is in force; a note says how, where it is not the same value.
     Set {
         /// How.
         note: Option<String>,
     },
-    /// It is in force, in a way that the file's author may not have meant.
+    /// The value is in force, in a way that the file's author may not have meant.
     Odd {
         /// The effect.
         effect: String,
@@ -86,7 +86,7 @@ pub(super) enum Taken {
     Default,
     /// rsm does not do what it asks for, and does its best.
     Lost(Missing),
-    /// It is in error: what was expected.
+    /// The value is in error: what was expected.
     Refused(String),
 }
 

@@ -147,8 +147,8 @@ pub fn subject_of(query: Query) -> Option<Subject> {
     }
 }
 
-/// What leaves questions unanswered: ports behind which no node answers, nodes that owe answers, and
-/// suspects.
+/// Subjects that leave questions unanswered: ports behind which no node answers, nodes that owe
+/// answers, and suspects.
 pub fn silent(inventory: &Inventory) -> BTreeSet<Subject> {
     let faults = &inventory.faults;
     let behind = faults.unanswering().map(Subject::Port);

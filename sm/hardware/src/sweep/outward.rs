@@ -315,8 +315,8 @@ impl Sweep {
         self.again(Query::Switch(guid));
     }
 
-    /// What the search did not reach, at the end of the sweep: suspects, if a cable leads there.
-    /// Questions that were kept for them are owed.
+    /// Ends the search outward with the sweep: places that it did not reach are suspects, if a
+    /// cable leads there, and owe the answers to the questions that were kept for them.
     pub(super) fn end_outward(&mut self, inventory: &mut Inventory) {
         let Some(outward) = self.outward.take() else {
             return;

@@ -10,7 +10,7 @@ use rsm_model::fabric::{Fabric, Node};
 pub(super) struct Cable {
     /// The switches at its ends, by number.
     pub(super) ends: [usize; 2],
-    /// Its ports, the lower first.
+    /// The cable's ports, the lower first.
     pub(super) ports: [PortKey; 2],
 }
 

@@ -38,7 +38,7 @@ use crate::links::LinkPorts;
 pub struct HeldTable {
     /// The switch.
     pub switch: Guid,
-    /// Its entries by LID; unknown ones read 255.
+    /// The switch's entries by LID; unknown ones read 255.
     pub entries: Lft,
     /// Whether every entry up to LinearFDBTop is known, except those in `sent`.
     pub complete: bool,
