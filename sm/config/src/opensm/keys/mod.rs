@@ -1,5 +1,5 @@
 //! The keys of OpenSM, and of NVIDIA's manager, that no key of rsm takes: why rsm needs none, or
-//! what is lost without it. The keys that rsm takes are in `schema.rs`.
+//! what is lost without it. The keys that rsm takes are in `schema`.
 
 mod invented;
 mod nvidia;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use super::UNSET;
-use super::value::number;
+use crate::number;
 
 /// Keys of one subject.
 enum Topic {

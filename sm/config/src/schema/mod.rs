@@ -4,6 +4,10 @@
 //! Keys marked `at start` take effect only at the start. A reload compares the configuration with
 //! that of the start, so that taking a change back also ends its finding.
 
+mod congestion;
+mod key;
+mod qos;
+
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -13,10 +17,15 @@ use rsm_ids::{Guid, Lmc};
 use rsm_mad::client::ClientConfig;
 use rsm_routing::engine::{EngineKind, EngineOptions};
 
-use super::field::{Applies, ConfigKey, Kind, Place, Takes};
-use super::opensm::Convert;
-use super::schema_congestion::{CONGESTION_KEYS, CongestionKeys};
-use super::schema_qos::{QOS_KEYS, QosKeys};
+use self::congestion::CONGESTION_KEYS;
+pub use self::congestion::CongestionKeys;
+pub use self::key::Applies;
+pub(super) use self::key::ConfigKey;
+use self::key::Place;
+use self::qos::QOS_KEYS;
+pub use self::qos::QosKeys;
+use super::convert::Convert;
+use super::value::{Kind, Takes};
 use super::{
     AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, Isolate, MKeyMode, SlToVl, SmLid,
     StoreBackend, Symptom, Takeover, Virtualization, VlWeights,
