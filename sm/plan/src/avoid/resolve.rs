@@ -171,9 +171,8 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    fn joins(&mut self, cable: usize) -> bool {
-        let [a, b] = self.graph.cables[cable].ends;
-        self.joined.set(a) != self.joined.set(b)
+    fn joins(&self, cable: usize) -> bool {
+        !self.joined.are_joined(self.graph.cables[cable].ends)
     }
 
     /// The cables that carry packets again with a part, as long as no other part keeps them out.
