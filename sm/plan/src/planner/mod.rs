@@ -141,7 +141,7 @@ fn try_engine(
         routing: &routing,
         orientation: &orientation,
     };
-    let (proof, way) = unproved.prove_and_lead()?;
+    let (proof, way) = unproved.proof_and_transition()?;
     whole.extend(proof.why_whole().map(|why| Whole::new(Step::Proof, why)));
     whole.extend(way.whole.map(|why| Whole::new(Step::Interim, why)));
     let partitions = input::partitions_of(job, &input.policy_change, &mut whole);

@@ -34,19 +34,19 @@ impl<'a> UnprovedRoutes<'a> {
     ///
     /// # Errors
     /// The proof refuted the routes.
-    pub(super) fn prove_and_lead(self) -> Result<(Proof<'a>, CheckedTransition), Refusal> {
+    pub(super) fn proof_and_transition(self) -> Result<(Proof<'a>, CheckedTransition), Refusal> {
         let assumed = self.job.previous.as_ref().map(|plan| plan.follows_ranking);
         let Some(assumed) = assumed else {
             let proof = self.prove()?;
-            let way = self.lead(proof.follows);
+            let way = self.transition(proof.follows);
             return Ok((proof, way));
         };
-        let (proof, way) = rayon::join(|| self.prove(), || self.lead(assumed));
+        let (proof, way) = rayon::join(|| self.prove(), || self.transition(assumed));
         let proof = proof?;
         match proof.follows == assumed {
             true => Ok((proof, way)),
             false => {
-                let way = self.lead(proof.follows);
+                let way = self.transition(proof.follows);
                 Ok((proof, way))
             }
         }
@@ -63,11 +63,11 @@ impl<'a> UnprovedRoutes<'a> {
     }
 
     /// The way from the held tables to the routes; `follows` says that these follow their order.
-    fn lead(self, follows: bool) -> CheckedTransition {
+    fn transition(self, follows: bool) -> CheckedTransition {
         let topology = &*self.input.topology;
         let previous = self.job.previous.as_deref();
         let in_force = previous.map(|plan| (&plan.routing.lanes, &*plan.topology));
-        let way = TransitionJob {
+        let job = TransitionJob {
             fabric: &self.job.fabric,
             routes: topology,
             topology: self.links,
@@ -81,7 +81,7 @@ impl<'a> UnprovedRoutes<'a> {
             lanes: Ways::of(&self.routing.lanes, topology, in_force),
             link_ports: &self.input.link_ports,
         };
-        way.lead()
+        job.plan()
     }
 
     /// The orders that interim tables may follow, given the order of the planned routes.

@@ -224,7 +224,7 @@ impl TransitionJob<'_> {
     ///
     /// If old entries lead to a place that the topology does not show, no mixture can be proved:
     /// then every changed entry discards first, which only removes dependencies.
-    pub(super) fn lead(&self) -> CheckedTransition {
+    pub(super) fn plan(&self) -> CheckedTransition {
         let difference = Difference::between(self.old, self.planned);
         if difference.is_empty() {
             return CheckedTransition::by(Transition::default());
