@@ -68,7 +68,7 @@ struct Enabled {
 }
 
 impl Enabled {
-    /// What ibsim's ports enable where a netlist says nothing.
+    /// Settings that ibsim's ports enable where a netlist says nothing.
     const DEFAULT: Enabled = Enabled {
         width: 2,
         speed: 1,

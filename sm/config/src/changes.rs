@@ -1,7 +1,7 @@
 //! The keys in which two configurations differ, and when each takes effect.
 
 use super::Config;
-use super::field::Applies;
+use super::schema::Applies;
 use super::schema::fields;
 
 /// A key with another value than before.

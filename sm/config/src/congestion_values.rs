@@ -5,8 +5,8 @@ use std::fmt;
 
 use rsm_mad::wire::congestion::{CongestionControlTableEntry, PortMask};
 
-use super::field::{Given, HeldValue, InvalidValue, Kind, Takes, Value};
-use super::opensm::number;
+use super::c_number::number;
+use super::value::{Given, HeldValue, InvalidValue, Kind, Takes, Value};
 
 /// A delay between packets, as `SHIFT:MULTIPLIER`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

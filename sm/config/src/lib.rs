@@ -12,16 +12,19 @@
 #[macro_use]
 mod sections;
 
+mod c_number;
 mod categories_file;
 mod changes;
 mod check;
 mod congestion_policy;
 mod congestion_values;
-mod field;
+mod convert;
+mod file_kind;
 mod finding;
 mod guid2lid;
 mod guid_file;
 mod health_policy;
+mod known_key;
 mod load;
 mod m_key_files;
 pub mod m_keys;
@@ -36,36 +39,38 @@ mod rate_limits;
 mod sa_key_file;
 mod sample;
 mod schema;
-mod schema_congestion;
-mod schema_qos;
 mod short;
 mod suggest;
 mod switch_rules;
 mod tables_file;
 #[cfg(test)]
 mod tests;
+mod text_file;
 mod toml_file;
 mod torus_file;
+mod value;
 mod vl_tables;
 mod words;
 
+pub use c_number::number;
 pub use categories_file::parse_categories;
 pub use changes::ChangedKey;
-pub use check::{CheckReport, FileKind, check};
+pub use check::{CheckReport, check};
 pub use congestion_policy::{CongestionPolicy, KeyPolicy, SwitchPorts};
 pub use congestion_values::{CctEntries, CctEntry, PerLevel, PortMaskValue};
-pub use field::Applies;
+pub use file_kind::FileKind;
 pub use finding::{ConfigFinding, ConfigSeverity};
 pub use finding::{Findings, any_error};
 pub use guid_file::parse_guid_file;
 pub use guid2lid::{Guid2Lid, parse_guid2lid};
 pub use health_policy::{HealthPolicy, Isolate, Symptom, SymptomLimits};
-pub use load::{ConfigError, FILE_MAX, Loaded, NotText};
+pub use known_key::KNOWN_KEY;
+pub use load::Loaded;
 pub use m_key_files::{CableEnd, guid2mkey_entry, neighbors_entry};
 pub use m_key_files::{load_foreign_m_keys, load_m_key_secrets, parse_m_key_secrets};
 pub use named_files::{checked_files, with_files};
 pub use node_names::{load_node_names, parse_node_names};
-pub use opensm::{DEFAULT_PLACE, PARTITIONS, QOS_POLICY, is_default, number, read as read_opensm};
+pub use opensm::{DEFAULT_PLACE, PARTITIONS, QOS_POLICY, is_default, read as read_opensm};
 pub use opensm::{KeyGroup, KeyOutcome};
 pub use partitions::{
     Membership, Partition, PartitionGroup, PartitionLoss, PartitionMembers, PartitionOrigin,
@@ -76,20 +81,20 @@ pub use qos_policy::{
     GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges, load_qos_policy, parse_qos_policy,
 };
 pub use rate_limits::{LevelLimits, RateLimits, load_rate_limits, parse_rate_limits};
-pub use sa_key_file::{KNOWN_KEY, SA_KEY_FILE, load_sa_key};
+pub use sa_key_file::{SA_KEY_FILE, load_sa_key};
 pub use schema::{
     ApiConfig, Config, CongestionConfig, CountersConfig, DumpConfig, FlapConfig, HealthConfig,
     HttpConfig, LidConfig, LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig,
     RoutingConfig, SaRulesConfig, SmConfig, StateConfig, StoreConfig, SweepConfig,
 };
-pub use schema_congestion::CongestionKeys;
-pub use schema_qos::QosKeys;
+pub use schema::{Applies, CongestionKeys, QosKeys};
 pub use short::KeyOrigins;
 pub use switch_rules::{
     load_port_order, load_switch_rules, parse_hop_weights, parse_port_order, parse_switch_ids,
     parse_uncounted_ports,
 };
 pub use tables_file::load_tables;
+pub use text_file::{ConfigError, FILE_MAX, NotText};
 pub use torus_file::{load_torus_layout, parse_torus_layout};
 pub use vl_tables::{SlToVl, VlWeights};
 pub use words::{
@@ -109,7 +114,7 @@ use rsm_routing::engine::Categories;
 ///
 /// If the file cannot be read, or has any error.
 pub fn load_categories(file: &Path) -> Result<Categories, ConfigError> {
-    let (categories, findings) = parse_categories(file, &load::read_text(file)?);
+    let (categories, findings) = parse_categories(file, &text_file::read_text(file)?);
     if finding::any_error(&findings) {
         return Err(ConfigError::Invalid { findings });
     }
@@ -122,7 +127,7 @@ pub fn load_categories(file: &Path) -> Result<Categories, ConfigError> {
 ///
 /// If the file cannot be read, or has any error.
 pub fn load_guid_file(file: &Path) -> Result<BTreeSet<Guid>, ConfigError> {
-    let (guids, findings) = parse_guid_file(file, &load::read_text(file)?);
+    let (guids, findings) = parse_guid_file(file, &text_file::read_text(file)?);
     if finding::any_error(&findings) {
         return Err(ConfigError::Invalid { findings });
     }

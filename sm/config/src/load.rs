@@ -1,79 +1,10 @@
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+//! Configurations, from their files.
 
-use super::finding::{ConfigFinding, ConfigSeverity, any_error};
-use super::{Config, FileKind, opensm, toml_file};
+use std::path::Path;
 
-/// The largest file that is read, in bytes. A `guid2lid` of a full subnet is two megabytes.
-pub const FILE_MAX: u64 = 16 * 1024 * 1024;
-
-/// A file that rsm does not use, not even in part.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// It could not be read.
-    #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: io::Error,
-    },
-    /// It is longer than any configuration, or not UTF-8 text.
-    #[error("{}{reason}", path.display())]
-    NotText {
-        /// The file.
-        path: PathBuf,
-        /// Why it is no text.
-        reason: NotText,
-    },
-    /// It is of a kind that configures nothing by itself.
-    #[error("{} is a {kind}: expected a configuration", path.display())]
-    Kind {
-        /// The file.
-        path: PathBuf,
-        /// Its kind.
-        kind: FileKind,
-    },
-    /// It has errors. Its `Display` has a line for each.
-    #[error("{}", lines(findings))]
-    Invalid {
-        /// All of them, with warnings and notes, in the order of the file.
-        findings: Vec<ConfigFinding>,
-    },
-}
-
-/// Why a file is no text that rsm reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotText {
-    /// It is longer than any configuration.
-    #[error(": error: the file is too long: expected at most {FILE_MAX} bytes")]
-    TooLong,
-    /// A byte that no UTF-8 text has there.
-    #[error(
-        ":{line}:{column}: error: the byte {byte:#04x}: expected UTF-8 text; \
-         `iconv -f latin1 -t utf-8` converts a file in Latin-1"
-    )]
-    Byte {
-        /// The line, from 1.
-        line: usize,
-        /// The character in the line, from 1.
-        column: usize,
-        /// The byte.
-        byte: u8,
-    },
-}
-
-fn lines(findings: &[ConfigFinding]) -> String {
-    let errors = findings
-        .iter()
-        .filter(|f| f.severity == ConfigSeverity::Error);
-    errors
-        .map(ConfigFinding::to_string)
-        .collect::<Vec<_>>()
-        .join("\n")
-}
+use super::finding::{ConfigFinding, any_error};
+use super::text_file::read_text;
+use super::{Config, ConfigError, FileKind, opensm, toml_file};
 
 /// A configuration that can be put in force, and the findings about its file.
 #[derive(Clone, Debug)]
@@ -115,38 +46,4 @@ impl Config {
         }
         Ok(Loaded { config, findings })
     }
-}
-
-/// Whether a file was not read because there is none.
-pub(super) fn is_missing(error: &ConfigError) -> bool {
-    matches!(error, ConfigError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
-}
-
-/// Reads a text file of bounded size.
-pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-    let not_text = |reason| ConfigError::NotText {
-        path: path.to_owned(),
-        reason,
-    };
-    if bytes.len() as u64 > FILE_MAX {
-        return Err(not_text(NotText::TooLong));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let (before, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
-        // Every byte before the first invalid one is text.
-        let before = String::from_utf8_lossy(before);
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        not_text(NotText::Byte {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-            byte: rest.first().copied().unwrap_or_default(),
-        })
-    })
 }

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use rsm_ids::Guid;
 
+use super::c_number::number;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
-use super::load::read_text;
-use super::opensm::number;
+use super::text_file::read_text;
 use super::{ConfigError, SmConfig};
 use crate::m_keys::{ForeignKeys, SECRET_BYTES, SECRETS_MAX, Secret};
 

@@ -4,15 +4,14 @@
 //! four report the same. A file that is missing, cannot be read, or says nothing never passes in
 //! silence: most of them narrow what hosts may do.
 
-use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
 use super::finding::{ConfigFinding, ConfigSeverity, any_error};
-use super::load::{ConfigError, NotText, read_text};
 use super::m_key_files::{check_m_key_neighbors, check_m_key_table};
 use super::switch_rules::{
     parse_hop_weights, parse_port_order, parse_switch_ids, parse_uncounted_ports,
 };
+use super::text_file::{ConfigError, read_text, unread};
 use super::{
     Config, StoreBackend, load_m_key_secrets, load_node_names, load_partitions, load_qos_policy,
     load_tables, parse_categories, parse_guid_file, parse_prefix_routes, parse_rate_limits,
@@ -204,43 +203,12 @@ fn empty(file: &Path, expected: String) -> ConfigFinding {
     }
 }
 
-/// A file that cannot be read, at the byte that is no text where that is the reason.
-pub(super) fn unread(file: &Path, error: &ConfigError, expected: &str) -> ConfigFinding {
-    if let ConfigError::NotText {
-        reason: NotText::Byte { line, column, byte },
-        ..
-    } = *error
-    {
-        return ConfigFinding {
-            file: file.to_owned(),
-            line,
-            column,
-            severity: ConfigSeverity::Error,
-            found: format!("the byte {byte:#04x}"),
-            expected: "expected UTF-8 text; `iconv -f latin1 -t utf-8` converts a file in Latin-1"
-                .to_owned(),
-        };
-    }
-    let found = match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    };
-    ConfigFinding {
-        file: file.to_owned(),
-        line: 1,
-        column: 1,
-        severity: ConfigSeverity::Error,
-        found,
-        expected: expected.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
-    use super::super::field::Kind;
     use super::super::schema::fields;
+    use super::super::value::Kind;
     use super::super::{FileKind, check};
     use super::*;
 
@@ -260,7 +228,7 @@ mod tests {
         let mut keys = fields().iter();
         let field = keys.find(|field| (field.section, field.key) == (section, key));
         let text = file.display().to_string();
-        let given = super::super::field::Given::Text(&text);
+        let given = super::super::value::Given::Text(&text);
         field.unwrap().set(&mut config, given).unwrap();
         let findings = with_files(&config, Vec::new()).into_iter();
         let about = findings.filter(|finding| finding.file == file);

@@ -7,8 +7,8 @@ use rsm_ids::Guid;
 use rsm_model::NodeNames;
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
-use super::load::read_text;
-use super::named_files::unread;
+use super::text_file::read_text;
+use super::text_file::unread;
 
 /// The longest name in bytes, four times a NodeDescription (IBA 14.2.5.2).
 const NAME_MAX: usize = 256;

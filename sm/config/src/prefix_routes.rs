@@ -6,7 +6,7 @@ use std::path::Path;
 use rsm_ids::Guid;
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
-use super::load::{ConfigError, read_text};
+use super::text_file::{ConfigError, read_text};
 
 /// The routers of this subnet that lead to others. The first line that fits counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

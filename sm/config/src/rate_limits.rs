@@ -19,9 +19,9 @@ use std::path::Path;
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::QosConfigSl;
 
-use super::field::digits;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
-use super::load::{ConfigError, read_text};
+use super::text_file::{ConfigError, read_text};
+use super::value::digits;
 
 /// The limit of each service level, in Mb/s; 0: none.
 pub type LevelLimits = [u32; QosConfigSl::LEVELS];

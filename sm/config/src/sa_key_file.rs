@@ -3,20 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
-use super::load::read_text;
+use super::known_key::{KNOWN_KEY, OPENS_NOTHING};
 use super::m_key_files::access_of_others;
-use super::named_files::unread;
+use super::text_file::{read_text, unread};
 use super::{Config, ConfigError, SmConfig};
-
-/// The key with which OpenSM ships, and the tools around it ask: every host knows it.
-pub const KNOWN_KEY: u64 = 1;
 
 /// The name of the file with the SA's key, in the folder of the configuration.
 pub const SA_KEY_FILE: &str = "sa.key";
-
-/// What a key that others know does, and what to do.
-pub(super) const OPENS_NOTHING: &str = "it opens nothing, and the SA trusts no request: name a file \
-                                        with a random key, sm.sa_key_file";
 
 /// The hexadecimal digits of a key.
 const DIGITS: usize = 16;
@@ -103,7 +96,7 @@ impl SmConfig {
         self.sa_key_file.is_some() || self.sa_key.is_some_and(own)
     }
 
-    /// What is wrong with `sa_key`, if others know it.
+    /// The fault of `sa_key`, if others know it.
     pub(super) fn known_sa_key(&self) -> Option<&'static str> {
         self.why_known(self.sa_key?)
     }
@@ -119,7 +112,7 @@ impl SmConfig {
     }
 }
 
-/// What is wrong with the file that `sm.sa_key_file` names.
+/// The faults of the file that `sm.sa_key_file` names.
 pub(super) fn findings(sm: &SmConfig) -> Vec<ConfigFinding> {
     let Some(file) = &sm.sa_key_file else {
         return Vec::new();

@@ -1,7 +1,7 @@
 use std::fmt::Write;
 
 use super::Config;
-use super::field::Applies;
+use super::schema::Applies;
 use super::schema::{SECTIONS, fields};
 
 impl Config {

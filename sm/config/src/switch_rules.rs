@@ -16,9 +16,9 @@ use rsm_routing::engine::Numbers;
 use rsm_routing::topology::SwitchRules;
 
 use super::RoutingConfig;
+use super::c_number::number;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
-use super::load::{ConfigError, read_text};
-use super::opensm::number;
+use super::text_file::{ConfigError, read_text};
 
 /// The content of a file, and the findings about it. Of use only if no finding is an error.
 type Read<T> = (T, Vec<ConfigFinding>);

@@ -5,7 +5,7 @@ use std::path::Path;
 use rsm_routing::lfts::{self, Dump};
 
 use super::finding::{ConfigFinding, ConfigSeverity};
-use super::load::ConfigError;
+use super::text_file::ConfigError;
 
 /// The largest file of forwarding tables that is read, in bytes: OpenSM's dump of 3,456 hosts and
 /// 720 switches has a quarter of it.

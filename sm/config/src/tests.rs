@@ -4,8 +4,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use rsm_ids::Guid;
 
-use super::field::{HeldValue, Kind};
 use super::schema::{SECTIONS, fields};
+use super::value::{HeldValue, Kind};
 use super::*;
 
 fn parse(text: &str) -> Result<Loaded, ConfigError> {

@@ -8,11 +8,11 @@ use rsm_routing::engine::EngineKind;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::field::{ConfigKey, Given};
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
-use super::sa_key_file::OPENS_NOTHING;
-use super::schema::{SECTIONS, field, fields};
+use super::known_key::OPENS_NOTHING;
+use super::schema::{ConfigKey, SECTIONS, field, fields};
 use super::suggest::one_of;
+use super::value::Given;
 use super::{Config, MKeyMode, StoreBackend, opensm};
 
 /// Reads `text`; the configuration is of use only if no finding is an error.

@@ -17,10 +17,10 @@ use rsm_ids::Guid;
 use rsm_routing::engine::{LayoutDimension, LayoutSeed, SeedLink, TorusLayout};
 
 use super::RoutingConfig;
+use super::c_number::number;
 use super::finding::{ConfigFinding, ConfigSeverity, any_error};
-use super::load::{ConfigError, read_text};
-use super::opensm::number;
 use super::switch_rules::{Lines, Mistake, Word, error, guid};
+use super::text_file::{ConfigError, read_text};
 
 /// The letters of the dimensions.
 const AXES: [char; 3] = ['x', 'y', 'z'];

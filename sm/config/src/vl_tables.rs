@@ -4,8 +4,8 @@ use std::fmt;
 
 use rsm_mad::wire::attr::{SlToVlMapping, VlArbitration};
 
-use super::field::{Given, HeldValue, InvalidValue, Kind, Takes, Value};
-use super::opensm::number;
+use super::c_number::number;
+use super::value::{Given, HeldValue, InvalidValue, Kind, Takes, Value};
 
 /// The VL of each SL, from SL 0 on: 0 to 15, of which 15 drops packets (IBA 14.2.5.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

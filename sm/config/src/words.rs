@@ -6,7 +6,7 @@ use std::fmt;
 /// than those read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Takeover {
-    /// Those of switches that route adaptively.
+    /// Forwarding tables of switches that route adaptively.
     #[default]
     Auto,
     /// Also those of all switches whose last manager was another.

@@ -131,7 +131,7 @@ impl DeviceType {
 /// The manager's knowledge of a type of device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
-    /// Its capabilities; none where it refused GeneralInfo.
+    /// The type's capabilities; none where it refused GeneralInfo.
     Answered(Capabilities),
     /// This many devices left GeneralInfo unanswered.
     Silent(u8),

@@ -13,23 +13,23 @@ const SHARDS: usize = 256;
 /// The knowledge of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum AgentStatus {
-    /// Its settings are being read or written.
+    /// The agent's settings are being read or written.
     Pending,
-    /// It holds the settings of the policy.
+    /// The agent holds the settings of the policy.
     Set,
-    /// It refuses the class: the device has no congestion control.
+    /// The agent refuses the class: the device has no congestion control.
     Absent(Status),
-    /// It has never answered a request of the class.
+    /// The agent has never answered a request of the class.
     Silent,
-    /// It sends requests to another port, which rsm does not follow.
+    /// The agent sends requests to another port, which rsm does not follow.
     Redirects,
-    /// It answers ClassPortInfo, but not this attribute: it may hold another CC_Key.
+    /// The agent answers ClassPortInfo, but not this attribute: it may hold another CC_Key.
     Unanswered(&'static str),
-    /// It refuses an attribute.
+    /// The agent refuses an attribute.
     Refuses(&'static str, Status),
-    /// It acknowledges Sets of an attribute, and holds other values.
+    /// The agent acknowledges Sets of an attribute, and holds other values.
     NotKept(&'static str),
-    /// Its table has only this many blocks of 64 entries.
+    /// The agent's table has only this many blocks of 64 entries.
     TableTooSmall(u8),
 }
 

@@ -31,7 +31,7 @@ pub struct DevicesOfKind {
 }
 
 impl DevicesOfKind {
-    /// Those of `kind`; `None` where there are none.
+    /// The devices of `kind`; `None` where there are none.
     pub fn of(hardware: &Hardware, kind: DeviceKind) -> Option<DevicesOfKind> {
         let mut nodes = hardware.nodes().filter(|(_, node)| kind.is_of(&node.info));
         let (first, _): (Guid, &InventoryNode) = nodes.next()?;

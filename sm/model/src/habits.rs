@@ -74,36 +74,38 @@ impl DeviceKind {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum DeviceHabit {
-    /// It refuses PortInfo with attribute-modifier bit 31 (SMSupportExtendedSpeeds, IBA 14.2.5.6).
+    /// The device refuses PortInfo with attribute-modifier bit 31 (SMSupportExtendedSpeeds, IBA
+    /// 14.2.5.6).
     RefusesExtendedSpeeds = 0,
     /// Port 0 of a switch: it refuses blocks of the LinearForwardingTable above LinearFDBTop.
     RefusesBlocksAboveTop = 1,
-    /// It refuses PortState together with other settings.
+    /// The device refuses PortState together with other settings.
     RefusesStateWithSettings = 2,
-    /// It refuses VLArbitrationTable, or does not keep it.
+    /// The device refuses VLArbitrationTable, or does not keep it.
     RefusesVlArbitration = 3,
-    /// It refuses SLtoVLMappingTable, or does not keep it.
+    /// The device refuses SLtoVLMappingTable, or does not keep it.
     RefusesSlToVl = 4,
-    /// It refuses SLtoVLMappingTable for all inputs at once, although SwitchInfo says otherwise.
+    /// The device refuses SLtoVLMappingTable for all inputs at once, although SwitchInfo says
+    /// otherwise.
     RefusesOptimizedSlToVl = 5,
     /// Port 0 of a switch: it claims a SwitchPortStateTable, and refuses it, leaves it unanswered,
     /// or shows wrong states.
     RefusesPortStates = 6,
-    /// It answers GeneralInfo with capabilities that exclude each other.
+    /// The device answers GeneralInfo with capabilities that exclude each other.
     NonsenseCapabilities = 7,
-    /// It claims virtual ports, and refuses VirtualizationInfo or leaves it unanswered.
+    /// The device claims virtual ports, and refuses VirtualizationInfo or leaves it unanswered.
     RefusesVPorts = 8,
     /// Port 0 of a switch: it claims adaptive routing, and refuses its tables, leaves them
     /// unanswered, or reads others back.
     RefusesAdaptiveRouting = 9,
-    /// It refuses Sets of ExtendedPortInfo, or does not keep them.
+    /// The device refuses Sets of ExtendedPortInfo, or does not keep them.
     RefusesExtendedPortSets = 10,
-    /// It claims limits of rates by service level, and refuses QoSConfigSL, leaves it unanswered, or
-    /// does not keep it.
+    /// The device claims limits of rates by service level, and refuses QoSConfigSL, leaves it
+    /// unanswered, or does not keep it.
     RefusesRateLimits = 11,
     /// The same of its virtual ports.
     RefusesVPortRateLimits = 12,
-    /// It claims VPortGUIDInfo, and refuses it or leaves it unanswered.
+    /// The device claims VPortGUIDInfo, and refuses it or leaves it unanswered.
     RefusesVPortGuids = 13,
 }
 

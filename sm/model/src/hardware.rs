@@ -80,6 +80,11 @@ impl Hardware {
         Some(node)
     }
 
+    /// Whether the node with this GUID is known and a switch.
+    pub fn is_switch(&self, guid: Guid) -> bool {
+        self.nodes.get(&guid).is_some_and(InventoryNode::is_switch)
+    }
+
     /// The operator's name of a node, or else its NodeDescription, or its GUID.
     pub fn name(&self, guid: Guid) -> String {
         match (self.names.get(guid), self.node(guid)) {
@@ -87,6 +92,11 @@ impl Hardware {
             (None, Some(node)) => node.described(),
             (None, None) => guid.to_string(),
         }
+    }
+
+    /// The name of a port for operators: `leaf-03 port 7`.
+    pub fn port_name(&self, port: PortKey) -> String {
+        format!("{} port {}", self.name(port.node), port.port)
     }
 
     /// The operator's name of a node, if there is one.
@@ -325,7 +335,7 @@ impl Hardware {
 
     /// Whether SMPs leave by this port: it is a switch's, or the subnet manager's own.
     pub fn passes_on(&self, key: PortKey) -> bool {
-        self.local == Some(key) || self.node(key.node).is_some_and(InventoryNode::is_switch)
+        self.local == Some(key) || self.is_switch(key.node)
     }
 
     /// Whether Gets and Sets of a port's PortInfo have the bit for extended speeds (IBA 14.2.5.6):

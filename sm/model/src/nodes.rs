@@ -36,7 +36,7 @@ pub struct InventorySwitch {
     pub sl2vl: SlToVlImage,
     /// Whether it accepted a MulticastFDBTop and did not keep it.
     pub forgets_multicast_top: bool,
-    /// Its ARInfo, if it has that and may hold tables of the manager before.
+    /// ARInfo, if the switch has that and may hold tables of the manager before.
     pub(super) ar_info: Option<ArInfo>,
     /// The groups and entries of adaptive routing that it holds, and their use.
     pub adaptive: AdaptiveImage,
@@ -87,10 +87,10 @@ pub struct InventoryPort {
     pub managed: Image<ManagedBlocks>,
     /// ExtendedPortInfo, where it was asked for since the link came up.
     pub extended: Option<Box<ExtendedPortInfo>>,
-    /// Its error correction, where it was asked for since the link came up; `Some(None)`: the port
-    /// does not say.
+    /// Error correction, where it was asked for since the link came up; `Some(None)`: the port does
+    /// not say.
     pub error_correction: Option<Option<FecMode>>,
-    /// Its virtual ports, where VirtualizationInfo was answered. Shared copy-on-write.
+    /// Virtual ports, where VirtualizationInfo was answered. Shared copy-on-write.
     pub vports: Option<Arc<PortVPorts>>,
 }
 
@@ -103,9 +103,9 @@ impl InventoryPort {
 
     /// The part that counts of the PortInfo of port `number`.
     ///
-    /// It drops LocalPortNum, which shows the port that the Get came in by. A base port 0 has no
-    /// link that could be down, and may show no state: it is Active as long as the switch answers
-    /// (IBA 18.2.4.1).
+    /// PortInfo without LocalPortNum, which shows the port that the Get came in by. A base port 0
+    /// has no link that could be down, and may show no state: it is Active as long as the switch
+    /// answers (IBA 18.2.4.1).
     pub fn shown(number: PortNum, info: &PortInfo) -> PortInfo {
         let mut info = *info;
         info.set_local_port_num(PortNum::ZERO);

@@ -10,7 +10,8 @@ pub type PKeyImage = Image<Vec<PKey>>;
 
 impl BlockTable for Vec<PKey> {
     type Place = u16;
-    /// It may have fewer keys than a block: keys beyond the table's end do not count.
+    /// A block may have fewer keys than [`PKeyTable::ENTRIES`]: keys beyond the table's end do not
+    /// count.
     type Block = [PKey];
 
     fn has_block(&self, block: u16, keys: &[PKey]) -> bool {

@@ -79,9 +79,9 @@ pub struct VPort {
     pub node: VNode,
     /// VNodeDescription, lossily as text.
     pub description: Arc<str>,
-    /// Its P_KeyTable; `None` while it is not known. Shared copy-on-write.
+    /// The P_KeyTable; `None` while it is not known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
-    /// Its GUID table by blocks, as far as VPortGUIDInfo showed it. Shared copy-on-write.
+    /// The GUID table by blocks, as far as VPortGUIDInfo showed it. Shared copy-on-write.
     pub guids: Option<Arc<BTreeMap<u8, GuidBlock>>>,
 }
 

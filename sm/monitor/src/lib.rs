@@ -1,4 +1,4 @@
-//! What is watched beside the sweep: counters, the health of links, congestion control.
+//! Watches beside the sweep: counters, the health of links, congestion control.
 //!
 //! In: the published fabric, readings of counters, traps about links, the policies of
 //! [`rsm_config`]. Out: datagrams of the general services, findings, and the ports that routes

@@ -1,35 +1,21 @@
-//! Adaptive routing of a plan: groups of ports beside its forwarding tables, their proof, and the
-//! switches that may keep theirs while forwarding tables change.
-//!
-//! Groups are planned beside finished routes and never in their place: forwarding tables are right
-//! at all times, and every failure falls back to them.
+//! Adaptive routing of a plan: groups of ports beside its forwarding tables, and the hardware that
+//! they depend on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_config::AdaptiveRouting;
-use rsm_ids::{Guid, Lid};
-use rsm_mad::wire::attr::{ArInfo, Capability};
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::ArInfo;
 use rsm_model::capabilities::{DeviceCapabilities, DeviceType};
-use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_model::text::count;
-use rsm_routing::adaptive::{self, AdaptiveTable, AdaptiveTables, GroupIds, Request};
-use rsm_routing::mcast::Orientation;
-use rsm_routing::tables::Tables;
-use rsm_routing::topology::Topology;
-use rsm_routing::verify::{Held, SetReport, verify_mixture_of_sets, verify_sets_by};
-
-use super::{Plan, PlanJob};
-use crate::witness;
+use rsm_routing::adaptive::{self, AdaptiveTable, AdaptiveTables, GroupIds};
+use rsm_routing::verify::SetReport;
 
 /// All SLs.
 pub const ALL_SLS: u16 = 0xFFFF;
 
 /// Transports that keep the static port: UD and UC, whose receivers put nothing back in order.
 const IN_ORDER_TRANSPORTS: u8 = 0b0101;
-
-/// GroupTop is a multiple of this, less one, so that a new leaf seldom changes it.
-const GROUP_TOP_STEP: u16 = 64;
 
 /// The operator's decisions about adaptive routing.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,7 +55,7 @@ pub struct AdaptiveSwitch {
     pub info: ArInfo,
     /// Whether its kind of device has refused adaptive routing.
     pub refuses: bool,
-    /// Its groups and entries, while they are in force.
+    /// The switch's groups and entries, while they are in force.
     pub in_force: Option<Arc<AdaptiveTable>>,
 }
 
@@ -114,12 +100,6 @@ pub struct Adaptive {
 }
 
 impl Adaptive {
-    /// The groups and entries of the switch with this GUID.
-    pub fn table(&self, plan: &Plan, guid: Guid) -> Option<&AdaptiveTable> {
-        let index = plan.topology.switch_by_guid(guid)?;
-        self.tables.table(index)
-    }
-
     /// ARInfo of a switch with `held`: with its groups in force, or ready for them.
     pub fn ar_info(&self, held: &ArInfo, in_force: bool) -> ArInfo {
         let mut info = *held;
@@ -141,254 +121,5 @@ impl Adaptive {
     /// How many blocks of groups a switch holds.
     pub fn group_blocks(&self) -> u16 {
         self.group_top / adaptive::GROUPS_PER_BLOCK as u16 + 1
-    }
-}
-
-/// Adaptive routing on the routes of `plan`, with findings; `None` where it is off or there is
-/// none. `links` is the switch graph with all links that packets may be on, `held` the forwarding tables
-/// that switches hold.
-pub(super) fn plan(
-    job: &PlanJob,
-    plan: &Plan,
-    links: &Topology,
-    held: &Tables,
-    orientation: &Orientation,
-    findings: &mut Vec<Finding>,
-) -> Option<Arc<Adaptive>> {
-    let policy = &job.policy.adaptive;
-    let hardware = job.adaptive.as_ref().filter(|_| policy.is_on())?;
-    let capacities = capacities(policy, hardware, plan);
-    findings.extend(left_out(policy, hardware));
-    if capacities.iter().all(|&groups| groups < 2) {
-        let why = "no switch has the capability, is of a type in routing.adaptive_devices, and \
-                   takes the tables";
-        findings.push(unused(Severity::Info, why.to_owned()));
-        return None;
-    }
-    match try_plan(job, plan, hardware, &capacities, orientation) {
-        Ok(mut adaptive) => {
-            adaptive.kept = kept(job, plan, &adaptive, links, held);
-            Some(Arc::new(adaptive))
-        }
-        Err(why) => {
-            findings.push(unused(Severity::Warning, why));
-            None
-        }
-    }
-}
-
-fn unused(severity: Severity, why: String) -> Finding {
-    let text =
-        format!("routing.adaptive is on, and packets take the forwarding tables alone: {why}");
-    Finding::new(FindingKind::AdaptiveUnused, Subject::Subnet, severity, text)
-}
-
-/// How many groups each switch holds; 0 for those that are to forward by their tables alone.
-fn capacities(policy: &AdaptivePolicy, hardware: &AdaptiveHardware, plan: &Plan) -> Vec<u16> {
-    let capacity = |guid: Guid| {
-        let switch = hardware.switches.get(&guid)?;
-        let fits_sls = policy.sls == ALL_SLS || switch.info.by_sl_cap();
-        let may = policy.devices.contains(&switch.device.device) && !switch.refuses && fits_sls;
-        may.then(|| switch.info.group_cap())
-    };
-    let switches = plan.topology.switches().iter();
-    switches
-        .map(|switch| capacity(switch.guid).unwrap_or(0))
-        .collect()
-}
-
-/// Findings about types of switches with the capability that keep to their forwarding tables.
-fn left_out(policy: &AdaptivePolicy, hardware: &AdaptiveHardware) -> Vec<Finding> {
-    let mut unlisted: BTreeMap<u16, u64> = BTreeMap::new();
-    let mut without_sls = 0;
-    for switch in hardware.switches.values() {
-        if !policy.devices.contains(&switch.device.device) {
-            *unlisted.entry(switch.device.device).or_default() += 1;
-        } else if policy.sls != ALL_SLS && !switch.info.by_sl_cap() {
-            without_sls += 1;
-        }
-    }
-    let mut findings: Vec<Finding> = unlisted
-        .into_iter()
-        .map(|(device, switches)| {
-            let text = format!(
-                "{} of type {device:#06x} could route adaptively and keep to their forwarding tables: confirm their \
-                 encodings as docs/limits.md says, and add the type to routing.adaptive_devices",
-                count(switches, "switch", "switches")
-            );
-            Finding::new(FindingKind::AdaptiveUnused, Subject::Subnet, Severity::Info, text)
-        })
-        .collect();
-    if without_sls > 0 {
-        let text = format!(
-            "{} cannot limit adaptive routing to SLs and keep to their forwarding tables: see routing.adaptive_sls",
-            count(without_sls, "switch", "switches")
-        );
-        let (kind, severity) = (FindingKind::AdaptiveUnused, Severity::Info);
-        findings.push(Finding::new(kind, Subject::Subnet, severity, text));
-    }
-    findings
-}
-
-fn try_plan(
-    job: &PlanJob,
-    plan: &Plan,
-    hardware: &AdaptiveHardware,
-    capacities: &[u16],
-    orientation: &Orientation,
-) -> Result<Adaptive, String> {
-    let engine = plan.routing.engine;
-    let ranking = plan.routing.ranking.as_ref();
-    let ranking = ranking.filter(|_| plan.follows_ranking && plan.routing.lanes.is_single());
-    let ranking = ranking.ok_or_else(|| {
-        format!("the routes of {engine} follow no order of the switches; use fabric-tree or updn")
-    })?;
-    if !ranking.has_shortest_routes() {
-        let longer = "are not the shortest by their order of the switches";
-        return Err(format!(
-            "the routes of {engine} {longer}; use fabric-tree or updn"
-        ));
-    }
-    let previous = job.previous.as_ref();
-    let previous = previous.and_then(|previous| previous.adaptive.as_deref());
-    let topology = &*plan.topology;
-    let made = adaptive::plan(&Request {
-        topology,
-        tables: &plan.routing.tables,
-        order: &ranking.shortest(),
-        capacities,
-        ids: previous.map_or(&hardware.ids, |previous| &previous.ids),
-        in_order: &in_order(job, plan, &hardware.capabilities),
-        before: previous.map(|previous| &previous.tables),
-    })
-    .map_err(|error| error.to_string())?;
-    let held = Held {
-        tables: &plan.routing.tables,
-        adaptive: &made.tables,
-    };
-    let is_above = |high, low| orientation.is_above(high, low);
-    let (report, follows) = verify_sets_by(topology, held, is_above);
-    if !report.is_sound() || !follows {
-        let mut found: Vec<String> = report.witnesses.iter().map(witness::unicast).collect();
-        if found.is_empty() {
-            found.push("a choice turns up after going down".to_owned());
-        }
-        return Err(format!(
-            "the groups did not stand the proof: {}",
-            found.join("; ")
-        ));
-    }
-    let guids = topology.switches().iter().map(|switch| switch.guid);
-    let switches: BTreeSet<Guid> = guids
-        .zip(capacities)
-        .filter(|&(_, &capacity)| capacity >= 2)
-        .map(|(guid, _)| guid)
-        .collect();
-    let mute = &plan.transition.mute;
-    let mut tests = BTreeMap::new();
-    for (guid, switch) in &hardware.switches {
-        if switches.contains(guid) && !mute.contains(guid) {
-            tests.entry(switch.device).or_insert(*guid);
-        }
-    }
-    let least = capacities
-        .iter()
-        .copied()
-        .filter(|&groups| groups >= 2)
-        .min();
-    let highest = made.ids.pairs().map(|(_, group)| group).max().unwrap_or(1);
-    let top = (highest / GROUP_TOP_STEP + 1).saturating_mul(GROUP_TOP_STEP) - 1;
-    Ok(Adaptive {
-        recovers: job.policy.adaptive.mode == AdaptiveRouting::FastRecovery,
-        sls: job.policy.adaptive.sls,
-        tables: made.tables,
-        ids: made.ids,
-        report,
-        leaves: made.leaves,
-        groups: made.groups,
-        group_top: top.min(least.unwrap_or(2) - 1),
-        switches,
-        tests,
-        kept: BTreeSet::new(),
-    })
-}
-
-/// LIDs of hosts that do not show that they take packets out of order.
-fn in_order(job: &PlanJob, plan: &Plan, capabilities: &DeviceCapabilities) -> BTreeSet<Lid> {
-    let fabric = &job.fabric;
-    let ports = fabric.end_ports().filter(|(at, _)| at.port.0 != 0);
-    let keeps_order = ports.filter(|(at, _)| {
-        let info = &fabric.node(at.node).info;
-        let has = |capability| capabilities.has(info, capability);
-        !has(Capability::OutOfOrder) && !has(Capability::OutOfOrderV2)
-    });
-    let claims = keeps_order.filter_map(|(at, _)| plan.claim(fabric.key(at)));
-    claims
-        .flat_map(|claim| claim.base.0..claim.base.0.saturating_add(claim.lmc.lids()))
-        .map(Lid)
-        .collect()
-}
-
-/// Switches that keep their groups in force while others get new forwarding tables: those that keep
-/// everything, if no mixture with the tables on the way has a loop or a credit loop; else none.
-fn kept(
-    job: &PlanJob,
-    plan: &Plan,
-    adaptive: &Adaptive,
-    links: &Topology,
-    held: &Tables,
-) -> BTreeSet<Guid> {
-    let Some(hardware) = &job.adaptive else {
-        return BTreeSet::new();
-    };
-    let order = |plan: &Plan| {
-        let ranking = plan.routing.ranking.as_ref();
-        ranking.map(|ranking| ranking.follows.clone())
-    };
-    let previous = job.previous.as_deref();
-    let turned = previous.is_none_or(|previous| order(previous) != order(plan));
-    let is_unknown = job.hardware.iter().any(|held| !held.complete);
-    if turned || is_unknown || !plan.transition.mute.is_empty() {
-        return BTreeSet::new();
-    }
-    let stages: Vec<&Tables> = plan.transition.interim.iter().collect();
-    let stages = [stages, vec![&plan.routing.tables]].concat();
-    let mut same = AdaptiveTables::default();
-    let mut kept = BTreeSet::new();
-    let mut changes = false;
-    for index in plan.topology.indices() {
-        let guid = plan.topology.switch(index).guid;
-        let before = held.lft(index);
-        let is_as_before = |stage: &&Tables| {
-            let now = stage.lft(index);
-            now.is_shared_with(before) || now.differing_blocks(before).next().is_none()
-        };
-        let stays = stages.iter().all(is_as_before);
-        changes |= !stays;
-        let in_force = hardware.switches.get(&guid);
-        let in_force = in_force.and_then(|switch| switch.in_force.as_deref());
-        let wanted = adaptive.tables.table(index);
-        let table = in_force.filter(|&table| stays && Some(table) == wanted);
-        kept.extend(table.map(|_| guid));
-        same.switches.push(table.cloned().unwrap_or_default());
-    }
-    if !changes || kept.is_empty() {
-        return kept;
-    }
-    let mut before = Held {
-        tables: held,
-        adaptive: &same,
-    };
-    let is_safe = stages.into_iter().all(|tables| {
-        let next = Held {
-            tables,
-            adaptive: &same,
-        };
-        let before = std::mem::replace(&mut before, next);
-        verify_mixture_of_sets(links, before, next).keeps_moving()
-    });
-    match is_safe {
-        true => kept,
-        false => BTreeSet::new(),
     }
 }

@@ -10,8 +10,8 @@ use rsm_ids::{Lid, PortKey};
 use rsm_model::text::count;
 use rsm_routing::tables::{NO_PATH, Tables};
 
-use super::Plan;
-use super::lids::Claim;
+use crate::lids::Claim;
+use crate::plan::Plan;
 
 /// Most names in the text.
 const SHOWN: usize = 8;
@@ -63,10 +63,9 @@ impl Interrupted {
         let claims = plan.lids.lids.iter();
         let dropped = claims.filter(|(_, claim)| lids.range(lids_of(claim)).next().is_some());
         let ports: Vec<PortKey> = dropped.map(|(&port, _)| port).collect();
-        let names = ports.chunk_by(|a, b| a.node == b.node).map(|ports| {
-            let node = fabric.node_of(ports[0].node);
-            node.map_or_else(|| ports[0].node.to_string(), |node| node.name())
-        });
+        let names = ports
+            .chunk_by(|a, b| a.node == b.node)
+            .map(|ports| fabric.name(ports[0].node));
         Err(Interrupted {
             engine: plan.routing.engine,
             names: names.collect(),

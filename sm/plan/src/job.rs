@@ -9,12 +9,13 @@ use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_model::mft_image::HeldMasks;
 
-use super::adaptive::AdaptiveHardware;
-use super::groups::GroupSet;
-use super::lids::{Apart, Claims, vport_claims};
-use super::policy::Policy;
-use super::{HeldTable, Plan};
+use crate::adaptive::AdaptiveHardware;
 use crate::avoid::Avoid;
+use crate::groups::GroupSet;
+use crate::lids::{Apart, Claims, vport_claims};
+use crate::plan::Plan;
+use crate::policy::Policy;
+use crate::transition::HeldTable;
 
 /// Which parts of the plan in force a job may change.
 #[derive(Clone, Debug)]

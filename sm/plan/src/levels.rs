@@ -11,13 +11,13 @@ use std::collections::BTreeSet;
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::NodeType;
+use rsm_model::fabric::Fabric;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::engine::{EngineError, Routing};
 use rsm_routing::lanes::{DROP, SERVICE_LEVELS};
 use rsm_routing::topology::{PortUse, Topology};
 
-use super::PlanJob;
-use super::policy::Policy;
+use crate::policy::Policy;
 use crate::qos::{PortClass, Qos, fold};
 
 /// The operator's tables stop packets of the routes.
@@ -98,19 +98,16 @@ fn bits(mask: u16) -> impl Iterator<Item = u8> {
 /// # Errors
 /// They stop some for ever.
 pub(super) fn lanes_pass(
-    job: &PlanJob,
+    fabric: &Fabric,
+    policy: &Policy,
     topology: &Topology,
     routing: &Routing,
 ) -> Result<(), Stopped> {
     let (engine, lanes) = (routing.engine, &routing.lanes);
-    let Some(qos) = job.policy.qos.as_deref().filter(|_| !lanes.is_single()) else {
+    let Some(qos) = policy.qos.as_deref().filter(|_| !lanes.is_single()) else {
         return Ok(());
     };
-    let has_routers = || {
-        job.fabric
-            .nodes()
-            .any(|node| node.kind() == NodeType::Router)
-    };
+    let has_routers = || fabric.nodes().any(|node| node.kind() == NodeType::Router);
     for class in [PortClass::ChannelAdapter, PortClass::Router] {
         for sl in bits(lanes.used_levels()) {
             let stopped = match lane(qos, class, sl) {
@@ -138,14 +135,14 @@ pub(super) fn lanes_pass(
 /// Why links have too few lanes for an engine, by the link with the fewest or by the key that
 /// limits all; `None` for other errors.
 pub(super) fn fewest_lanes(
-    job: &PlanJob,
+    fabric: &Fabric,
+    policy: &Policy,
     topology: &Topology,
     error: &EngineError,
 ) -> Option<String> {
     let &EngineError::TooFewLanes { available, .. } = error else {
         return None;
     };
-    let policy = &job.policy;
     let data_vls = |code| rsm_mad::wire::attr::VlCap::from_code(code).data_vls();
     let has = |vls: &str| format!("{vls} permits {available} and no more");
     if data_vls(policy.ports.links.max_op_vls) == Some(available) {
@@ -166,12 +163,12 @@ pub(super) fn fewest_lanes(
         links.map(move |(port, _)| PortKey { node, port })
     });
     let vls = |key: &PortKey| {
-        let port = job.fabric.port(job.fabric.find_port(*key)?);
+        let port = fabric.port(fabric.find_port(*key)?);
         port.info.as_ref()?.vl_cap().data_vls()
     };
     let mut ends = ends;
     let short = ends.find(|key| vls(key) == Some(available))?;
-    let node = job.fabric.node_of(short.node)?;
+    let node = fabric.node_of(short.node)?;
     Some(format!(
         "port {} of {} ({}) has {available} VLs, as few as any between switches",
         short.port, node.description, short.node
@@ -270,12 +267,11 @@ mod tests {
     use std::sync::Arc;
 
     use rsm_config::{QosConfig, QosKeys, SlToVl, VlWeights, parse_partitions, parse_qos_policy};
-    use rsm_model::fabric::Fabric;
     use rsm_routing::engine::EngineKind;
     use rsm_routing::generate::generate;
 
     use super::*;
-    use crate::{Plan, plan};
+    use crate::{Plan, PlanJob, plan};
 
     const TORUS: &str = "torus:5x5,hosts=1";
 
@@ -301,7 +297,7 @@ mod tests {
     fn planned_with(
         spec: &str,
         policy: Policy,
-        change: impl Fn(&mut rsm_model::fabric::Fabric),
+        change: impl Fn(&mut Fabric),
     ) -> Result<Arc<Plan>, String> {
         let mut fabric = Fabric::of_netlist(&generate(spec).unwrap());
         change(&mut fabric);
@@ -394,7 +390,7 @@ mod tests {
         let refused = of(policy(EngineKind::Dfsssp, &qos));
         assert!(refused.contains("`qos.max_vls`"), "{refused}");
 
-        let short = |fabric: &mut rsm_model::fabric::Fabric| {
+        let short = |fabric: &mut Fabric| {
             let mut nodes = fabric.nodes_mut().filter(|node| node.is_switch());
             let node = nodes.nth(7).unwrap();
             for info in node.ports.iter_mut().filter_map(|port| port.info.as_mut()) {

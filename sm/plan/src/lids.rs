@@ -23,28 +23,16 @@ mod vports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, Lmc, PortKey, PortNum};
+use rsm_ids::{Guid, Lid, Lmc};
 use rsm_mad::wire::attr::NodeType;
 use rsm_model::fabric::{Fabric, PortRef};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_model::vports::VPortKey;
 
 pub(super) use self::follow::follow;
 use self::layout::Layout;
 pub use self::vports::claims_of as vport_claims;
-use super::policy::Policy;
-
-/// The LIDs of one port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Claim {
-    /// The lowest of them.
-    pub base: Lid,
-    /// It has 2^LMC LIDs.
-    pub lmc: Lmc,
-}
-
-/// The LIDs of each port GUID, assigned in this run or an earlier one.
-pub type Claims = BTreeMap<Guid, Claim>;
+pub use crate::lid_plan::{Claim, Claims, LidPlan};
+use crate::policy::Policy;
 
 /// How LIDs are given and kept while another manager may give some, too.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -54,52 +42,6 @@ pub struct Apart {
     /// The port GUIDs that got their LIDs meanwhile. The other manager does not know of these: in
     /// the subnet of both, another holder of such a LID has the older right to it.
     pub given: Arc<BTreeSet<Guid>>,
-}
-
-/// The LIDs of a fabric.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct LidPlan {
-    /// By port; ports left out have no entry.
-    pub lids: BTreeMap<PortKey, Claim>,
-    /// The own LID of each virtual port that is served, or [`Lid::NONE`] where it shares another.
-    pub vports: BTreeMap<VPortKey, Lid>,
-    /// Ports that got no LID.
-    pub left_out: Vec<PortRef>,
-    /// Findings for the operator.
-    pub findings: Vec<Finding>,
-}
-
-impl LidPlan {
-    /// The LIDs of a switch's port 0.
-    pub fn of_node(&self, guid: Guid) -> Option<Claim> {
-        self.lids.get(&PortKey::new(guid, PortNum::ZERO)).copied()
-    }
-
-    /// Ports whose LIDs differ, or that have LIDs in only one of the two.
-    pub fn differing(&self, other: &LidPlan) -> BTreeSet<PortKey> {
-        let mut differing = BTreeSet::new();
-        if std::ptr::eq(self, other) {
-            return differing;
-        }
-        let mut there = other.lids.iter().peekable();
-        for (port, claim) in &self.lids {
-            while let Some((&gone, _)) = there.next_if(|(other, _)| *other < port) {
-                differing.insert(gone);
-            }
-            if there.next_if(|(other, _)| *other == port) != Some((port, claim)) {
-                differing.insert(*port);
-            }
-        }
-        differing.extend(there.map(|(&port, _)| port));
-        if self.vports != other.vports {
-            for (one, other) in [(self, other), (other, self)] {
-                let vports = one.vports.iter();
-                let vports = vports.filter(|&(key, lid)| other.vports.get(key) != Some(lid));
-                differing.extend(vports.map(|(key, _)| key.port));
-            }
-        }
-        differing
-    }
 }
 
 /// The LID space during assignment.
@@ -231,7 +173,7 @@ fn assign_by(
             .left_out
             .iter()
             .take(NAMES_SHOWN)
-            .map(|&port| place(fabric, port))
+            .map(|&port| fabric.port_name(fabric.key(port)))
             .collect();
         let more = plan.left_out.len().saturating_sub(NAMES_SHOWN);
         let and_more = if more > 0 {
@@ -256,10 +198,6 @@ fn assign_by(
 
 /// Ports that a finding names; it counts the others.
 const NAMES_SHOWN: usize = 10;
-
-fn place(fabric: &Fabric, at: PortRef) -> String {
-    format!("{} port {}", fabric.node(at.node).name(), at.port)
-}
 
 /// The highest LID that every switch can forward to.
 fn smallest_table(fabric: &Fabric) -> u16 {
@@ -313,8 +251,8 @@ enum Right {
 }
 
 impl Right {
-    fn of(claim: Option<&Claim>, held: Claim, is_given_apart: bool) -> Right {
-        match claim.is_some_and(|claim| claim.base == held.base) {
+    fn of(claim: Option<&Claim>, held: Lid, is_given_apart: bool) -> Right {
+        match claim.is_some_and(|claim| claim.base == held) {
             true if is_given_apart => Right::GivenApart,
             true => Right::Claimed,
             false => Right::Held,
@@ -330,24 +268,7 @@ fn keep_held(
     space: &mut Space,
     plan: &mut LidPlan,
 ) {
-    let held = |at: PortRef| {
-        let port = fabric.port(at);
-        Claim {
-            base: port.lid(),
-            lmc: port.lmc(),
-        }
-    };
-    let mut holders: Vec<(Right, Guid, usize, PortRef)> = ports
-        .iter()
-        .enumerate()
-        .filter(|&(_, &at)| held(at).base.is_unicast())
-        .map(|(index, &at)| {
-            let guid = fabric.port(at).guid;
-            let right = Right::of(claims.get(&guid), held(at), given_apart.contains(&guid));
-            (right, guid, index, at)
-        })
-        .collect();
-    holders.sort_unstable();
+    let mut holders = holders(fabric, ports, claims, given_apart);
     let mut kept = Vec::new();
     let floating = floating(fabric, ports, claims, policy);
     if let Some((index, at, claim)) = floating {
@@ -365,7 +286,7 @@ fn keep_held(
     // take the LID that another holds.
     for (_, guid, index, at) in holders {
         let claim = Claim {
-            base: held(at).base,
+            base: fabric.port(at).lid(),
             lmc: Lmc::ZERO,
         };
         if space.is_free(claim) {
@@ -382,7 +303,7 @@ fn keep_held(
             FindingKind::LidConflict,
             Subject::Port(fabric.key(at)),
             Severity::Warning,
-            format!("{} ({guid}) held LID {base}, which another port has the better right to or no switch can forward to; it gets a new one", place(fabric, at)),
+            format!("{} ({guid}) held LID {base}, which another port has the better right to or no switch can forward to; it gets a new one", fabric.port_name(fabric.key(at))),
         ));
     }
     for (index, at, claim) in kept {
@@ -393,23 +314,45 @@ fn keep_held(
         let claim = if space.is_free_for(full, index) {
             full
         } else {
+            plan.findings.push(lmc_not_applied(fabric, at, full));
             claim
         };
-        if claim != full {
-            let Claim { base, lmc } = full;
-            plan.findings.push(Finding::new(
-                FindingKind::LmcNotApplied,
-                Subject::Port(fabric.key(at)),
-                Severity::Info,
-                format!(
-                    "{} keeps LID {base} with LMC 0: with LMC {lmc} it would have to move",
-                    place(fabric, at)
-                ),
-            ));
-        }
         space.take(claim, index);
         plan.lids.insert(fabric.key(at), claim);
     }
+}
+
+/// The ports that hold a LID, those with the best right to it first, with their numbers in `ports`.
+fn holders(
+    fabric: &Fabric,
+    ports: &[PortRef],
+    claims: &Claims,
+    given_apart: &BTreeSet<Guid>,
+) -> Vec<(Right, Guid, usize, PortRef)> {
+    let mut holders: Vec<(Right, Guid, usize, PortRef)> = ports
+        .iter()
+        .enumerate()
+        .filter(|&(_, &at)| fabric.port(at).lid().is_unicast())
+        .map(|(index, &at)| {
+            let port = fabric.port(at);
+            let (guid, held) = (port.guid, port.lid());
+            let right = Right::of(claims.get(&guid), held, given_apart.contains(&guid));
+            (right, guid, index, at)
+        })
+        .collect();
+    holders.sort_unstable();
+    holders
+}
+
+/// The finding about a port that keeps one LID, because others hold more of `full`.
+fn lmc_not_applied(fabric: &Fabric, at: PortRef, full: Claim) -> Finding {
+    let (key, Claim { base, lmc }) = (fabric.key(at), full);
+    let text = format!(
+        "{} keeps LID {base} with LMC 0: with LMC {lmc} it would have to move",
+        fabric.port_name(key)
+    );
+    let kind = FindingKind::LmcNotApplied;
+    Finding::new(kind, Subject::Port(key), Severity::Info, text)
 }
 
 fn restore_claimed(

@@ -11,8 +11,7 @@ use rsm_model::fabric::{Fabric, Node, Port};
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{IdleLinks, LinkEnd};
 
-use super::policy::Policy;
-use super::{NO_PLAN, Plan, PlanJob};
+use crate::policy::Policy;
 use crate::qos::PortClass;
 
 /// State of all ports of switches.
@@ -25,20 +24,6 @@ pub struct LinkPorts {
 }
 
 impl LinkPorts {
-    /// For the fabric and topology of a job. Reads only switches at which they differ from those of
-    /// the plan in force.
-    ///
-    /// # Errors
-    /// Why it would have to read all switches, in a few words.
-    pub(super) fn follow(
-        job: &PlanJob,
-        topology: &Topology,
-    ) -> Result<Arc<LinkPorts>, &'static str> {
-        let previous = job.previous.as_deref().ok_or(NO_PLAN)?;
-        LinkPorts::changed(previous, &job.fabric, topology)
-            .ok_or("the switch graph was not made from the one before")
-    }
-
     /// Reads all switches of `topology` in `fabric`.
     pub(super) fn read(fabric: &Fabric, topology: &Topology) -> LinkPorts {
         let of_switch = |switch: SwitchIdx| {
@@ -53,9 +38,14 @@ impl LinkPorts {
         ports
     }
 
-    /// `None` if the changes of the topology since `previous` are not known.
-    fn changed(previous: &Plan, fabric: &Fabric, topology: &Topology) -> Option<Arc<LinkPorts>> {
-        let before = (&*previous.fabric, &*previous.topology);
+    /// The links of `fabric` and its `topology`, where `self` are those of the fabric and topology
+    /// `before`. Reads only switches at which they differ; `None` if the changes of the topology
+    /// since `before` are not known.
+    pub(super) fn follow(
+        self: &Arc<LinkPorts>,
+        before: (&Fabric, &Topology),
+        (fabric, topology): (&Fabric, &Topology),
+    ) -> Option<Arc<LinkPorts>> {
         let mut changed: BTreeSet<Guid> = BTreeSet::new();
         changed.extend(topology.changes_since(before.1.id())?);
         let differing = before.0.differing_nodes(fabric);
@@ -65,9 +55,9 @@ impl LinkPorts {
                 .map(|node| node.guid),
         );
         if changed.is_empty() {
-            return Some(previous.link_ports.clone());
+            return Some(self.clone());
         }
-        let mut ports = LinkPorts::clone(&previous.link_ports);
+        let mut ports = LinkPorts::clone(self);
         for guid in changed {
             if let Some((node, switch)) = find(before, guid) {
                 for vls in vls(node, before.1, switch) {

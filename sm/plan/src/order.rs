@@ -20,7 +20,7 @@ use rsm_model::fabric::Fabric;
 use rsm_routing::engine::{Categories, Category, Numbers};
 use rsm_routing::topology::{Destination, Topology};
 
-use super::{NO_PLAN, PlanJob, gpu};
+use crate::gpu;
 
 /// The sources of an order.
 #[derive(Clone, Debug, Default)]
@@ -39,16 +39,6 @@ pub struct HostOrderSources {
 }
 
 impl HostOrderSources {
-    fn of(job: &PlanJob) -> HostOrderSources {
-        HostOrderSources {
-            gpus: job.gpus.clone(),
-            said: job.policy.categories.clone(),
-            compute_is_listed: job.policy.compute_is_listed,
-            rails: job.policy.rails,
-            listed: job.policy.listed.clone(),
-        }
-    }
-
     fn are(&self, other: &HostOrderSources) -> bool {
         // Inventories are large, and are replaced as a whole.
         Arc::ptr_eq(&self.gpus, &other.gpus)
@@ -76,29 +66,26 @@ pub struct HostOrder {
 }
 
 impl HostOrder {
-    /// The order for the topology of a job; every known port keeps its position.
-    pub(super) fn of(job: &PlanJob, topology: &Arc<Topology>) -> HostOrder {
-        let earlier = job.previous.as_ref().map(|plan| &plan.order);
-        let positions = earlier.map_or(&job.positions, |order| &order.positions);
-        HostOrder::new(&job.fabric, topology, HostOrderSources::of(job), positions)
-    }
-
-    /// The order of the plan in force, if it still holds: every host port was there before, at the
-    /// same switch.
+    /// Whether the order still holds by `sources` on the switch graph `now`, where it was made on
+    /// `before`: every host port was there before, at the same switch.
     ///
     /// # Errors
     /// Why the order may differ.
-    pub(super) fn follow(job: &PlanJob, topology: &Topology) -> Result<HostOrder, &'static str> {
-        let previous = job.previous.as_ref().ok_or(NO_PLAN)?;
-        if !previous.order.sources.are(&HostOrderSources::of(job)) {
+    pub(super) fn check(
+        &self,
+        sources: &HostOrderSources,
+        before: &Topology,
+        now: &Topology,
+    ) -> Result<(), &'static str> {
+        if !self.sources.are(sources) {
             return Err(
                 "GPU inventories, categories, the use of rails or the order of ports changed",
             );
         }
-        if !previous.order.has_all(topology, &previous.topology) {
-            return Err("a host port is new, or at another switch");
+        match self.has_all(now, before) {
+            true => Ok(()),
+            false => Err("a host port is new, or at another switch"),
         }
-        Ok(previous.order.clone())
     }
 
     /// The order for a fabric; every port of `positions` keeps its position.

@@ -1,9 +1,9 @@
 //! The planned PortInfo of each port.
 
 use rsm_config::m_keys::KeyHolder;
-use rsm_ids::Lid;
-use rsm_mad::wire::attr::{NodeType, SwitchInfo};
-use rsm_model::fabric::{Fabric, PortRef};
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::wire::attr::{NodeType, PortInfo, SwitchInfo};
+use rsm_model::fabric::{Fabric, Node, PortRef};
 use rsm_model::port_info::{FieldIndex, PortSettings};
 
 use super::lids::Claim;
@@ -23,90 +23,126 @@ pub fn desired(
     enforced: Enforced,
     policy: &Policy,
 ) -> Option<PortSettings> {
-    let (policy, qos) = (&policy.ports, policy.qos.as_deref());
     let node = fabric.node(at.node);
     let info = fabric.port(at).info.as_ref()?;
     let mut settings = PortSettings::default();
-    let switch = node.kind() == NodeType::Switch;
-    let external = at.port.0 != 0;
-    if !(switch && external)
+    let is_switch = node.kind() == NodeType::Switch;
+    let is_external = at.port != PortNum::ZERO;
+    if !(is_switch && is_external)
         && let Some(claim) = claim
     {
         let holder = KeyHolder {
             port: fabric.key(at),
             guid: fabric.port(at).guid,
-            is_switch: switch,
+            is_switch,
         };
-        settings.put(FieldIndex::MKey, policy.m_keys.planned(holder));
-        settings.put(FieldIndex::Prefix, policy.subnet_prefix);
-        settings.put(FieldIndex::BaseLid, u64::from(claim.base.0));
-        settings.put(FieldIndex::MasterSmLid, u64::from(sm_lid.0));
-        settings.put(FieldIndex::MKeyLease, u64::from(policy.m_key_lease_s));
-        settings.put(FieldIndex::MKeyProtect, u64::from(policy.m_key_protect));
-        settings.put(FieldIndex::LidMask, u64::from(claim.lmc.get()));
-        settings.put(FieldIndex::MasterSmSl, u64::from(policy.sm_sl));
-        settings.put(
-            FieldIndex::SubnetTimeout,
-            u64::from(policy.links.subnet_timeout),
-        );
+        put_end_port(&mut settings, holder, claim, sm_lid, &policy.ports);
     }
-    if external {
-        settings.put(
-            FieldIndex::LocalPhyErrors,
-            u64::from(policy.links.phy_error_threshold),
-        );
-        settings.put(
-            FieldIndex::OverrunErrors,
-            u64::from(policy.links.overrun_error_threshold),
-        );
-        force_link(&mut settings, policy);
-        let peer = fabric.peer(at);
-        if let Some(theirs) = peer.and_then(|peer| fabric.port(peer).info.as_ref()) {
-            settings.put(
-                FieldIndex::NeighborMtu,
-                u64::from(info.mtu_cap().code().min(theirs.mtu_cap().code())),
-            );
-            let mut vls = vl_codes(info, theirs).min(policy.links.max_op_vls);
-            if let (Some(qos), Some(peer)) = (qos, peer) {
-                let (ours, theirs) = (node.kind(), fabric.node(peer.node).kind());
-                let [near, far] = [
-                    PortClass::of(ours, false, Some(theirs)),
-                    PortClass::of(theirs, false, Some(ours)),
-                ];
-                vls = vls.min(qos.most_vls(near)).min(qos.most_vls(far));
-            }
-            let vls = vls.max(1);
-            settings.put(FieldIndex::OperationalVls, u64::from(vls));
-        }
-        if let Some(qos) = qos {
-            let peer = peer.map(|peer| fabric.node(peer.node).kind());
-            let set = qos.set(PortClass::of(node.kind(), false, peer));
-            // One VL has no priority over another.
-            let limit = if info.vl_cap().code() <= 1 {
-                0
-            } else {
-                set.high_limit
-            };
-            settings.put(FieldIndex::VlHighLimit, u64::from(limit));
-        }
-        if switch {
-            let leaf = peer.is_none_or(|peer| fabric.node(peer.node).kind() != NodeType::Switch);
-            let (hoq, stall) = if leaf {
-                (policy.links.leaf_hoq_life, policy.links.leaf_vl_stall_count)
-            } else {
-                (policy.links.hoq_life, policy.links.vl_stall_count)
-            };
-            if let Some(switch) = &node.switch
-                && switch.partition_enforcement_cap() > 0
-            {
-                settings.put(FieldIndex::EnforceInbound, u64::from(enforced.inbound));
-                settings.put(FieldIndex::EnforceOutbound, u64::from(enforced.outbound));
-            }
-            settings.put(FieldIndex::HoqLife, u64::from(hoq));
-            settings.put(FieldIndex::VlStall, u64::from(stall));
+    if is_external {
+        put_errors(&mut settings, &policy.ports);
+        force_link(&mut settings, &policy.ports);
+        put_vls(&mut settings, fabric, at, info, policy);
+        if is_switch {
+            put_enforcement(&mut settings, node, enforced);
+            let peer = fabric.peer(at).map(|peer| fabric.node(peer.node).kind());
+            put_lifetimes(&mut settings, peer, &policy.ports);
         }
     }
     Some(settings)
+}
+
+/// Puts what ports with a LID hold about the subnet and its manager.
+fn put_end_port(
+    settings: &mut PortSettings,
+    holder: KeyHolder,
+    claim: Claim,
+    sm_lid: Lid,
+    policy: &PortPolicy,
+) {
+    settings.put(FieldIndex::MKey, policy.m_keys.planned(holder));
+    settings.put(FieldIndex::Prefix, policy.subnet_prefix);
+    settings.put(FieldIndex::BaseLid, u64::from(claim.base.0));
+    settings.put(FieldIndex::MasterSmLid, u64::from(sm_lid.0));
+    settings.put(FieldIndex::MKeyLease, u64::from(policy.m_key_lease_s));
+    settings.put(FieldIndex::MKeyProtect, u64::from(policy.m_key_protect));
+    settings.put(FieldIndex::LidMask, u64::from(claim.lmc.get()));
+    settings.put(FieldIndex::MasterSmSl, u64::from(policy.sm_sl));
+    settings.put(
+        FieldIndex::SubnetTimeout,
+        u64::from(policy.links.subnet_timeout),
+    );
+}
+
+fn put_errors(settings: &mut PortSettings, policy: &PortPolicy) {
+    settings.put(
+        FieldIndex::LocalPhyErrors,
+        u64::from(policy.links.phy_error_threshold),
+    );
+    settings.put(
+        FieldIndex::OverrunErrors,
+        u64::from(policy.links.overrun_error_threshold),
+    );
+}
+
+/// Puts MTU and VLs of a port with a link, by what both its ends can, and the limit of its high
+/// priority VLs.
+fn put_vls(
+    settings: &mut PortSettings,
+    fabric: &Fabric,
+    at: PortRef,
+    info: &PortInfo,
+    policy: &Policy,
+) {
+    let qos = policy.qos.as_deref();
+    let ours = fabric.node(at.node).kind();
+    let peer = fabric.peer(at);
+    let peer_kind = peer.map(|peer| fabric.node(peer.node).kind());
+    if let Some(theirs) = peer.and_then(|peer| fabric.port(peer).info.as_ref()) {
+        settings.put(
+            FieldIndex::NeighborMtu,
+            u64::from(info.mtu_cap().code().min(theirs.mtu_cap().code())),
+        );
+        let mut vls = vl_codes(info, theirs).min(policy.ports.links.max_op_vls);
+        if let (Some(qos), Some(theirs)) = (qos, peer_kind) {
+            let [near, far] = [
+                PortClass::of(ours, false, Some(theirs)),
+                PortClass::of(theirs, false, Some(ours)),
+            ];
+            vls = vls.min(qos.most_vls(near)).min(qos.most_vls(far));
+        }
+        settings.put(FieldIndex::OperationalVls, u64::from(vls.max(1)));
+    }
+    if let Some(qos) = qos {
+        let set = qos.set(PortClass::of(ours, false, peer_kind));
+        // One VL has no priority over another.
+        let limit = if info.vl_cap().code() <= 1 {
+            0
+        } else {
+            set.high_limit
+        };
+        settings.put(FieldIndex::VlHighLimit, u64::from(limit));
+    }
+}
+
+/// Puts the directions in which a switch port enforces partitions, if it can.
+fn put_enforcement(settings: &mut PortSettings, node: &Node, enforced: Enforced) {
+    if let Some(switch) = &node.switch
+        && switch.partition_enforcement_cap() > 0
+    {
+        settings.put(FieldIndex::EnforceInbound, u64::from(enforced.inbound));
+        settings.put(FieldIndex::EnforceOutbound, u64::from(enforced.outbound));
+    }
+}
+
+/// Puts HOQLife and VLStallCount of a switch port; those to hosts have values of their own.
+fn put_lifetimes(settings: &mut PortSettings, peer: Option<NodeType>, policy: &PortPolicy) {
+    let links = &policy.links;
+    let (hoq, stall) = match peer {
+        Some(NodeType::Switch) => (links.hoq_life, links.vl_stall_count),
+        _ => (links.leaf_hoq_life, links.leaf_vl_stall_count),
+    };
+    settings.put(FieldIndex::HoqLife, u64::from(hoq));
+    settings.put(FieldIndex::VlStall, u64::from(stall));
 }
 
 fn force_link(settings: &mut PortSettings, policy: &PortPolicy) {

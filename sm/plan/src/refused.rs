@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 
 use rsm_routing::verify::{Report, verify};
 
-use super::{PlanError, PlanJob, lids, topology, transition};
+use crate::error::PlanError;
+use crate::job::PlanJob;
+use crate::{lids, topology, transition};
 
 /// A refused plan, and the fate of packets by the tables that switches hold.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use rsm_routing::topology::{
     TopologyError,
 };
 
-use super::lids::LidPlan;
+use crate::lid_plan::LidPlan;
 
 /// The sources of a switch graph.
 #[derive(Clone, Copy)]
@@ -84,10 +84,7 @@ impl TopologySources<'_> {
                 differing.extend(peer.map(|peer| peer.node));
             }
         }
-        differing.retain(|&guid| {
-            let is_switch = |fabric: &Fabric| fabric.node_of(guid).is_some_and(Node::is_switch);
-            is_switch(self.fabric) || is_switch(before.fabric)
-        });
+        differing.retain(|&guid| self.fabric.is_switch(guid) || before.fabric.is_switch(guid));
         differing
     }
 

@@ -10,7 +10,7 @@ use rsm_model::alias_guids::AliasGuids;
 #[derive(Clone, Default, Debug)]
 pub struct AliasIndex {
     pub(super) aliases: Arc<AliasGuids>,
-    /// By alias: the GUID of its port.
+    /// The GUID of the port that has an alias, by alias.
     pub(super) owners: Arc<BTreeMap<Guid, Guid>>,
 }
 

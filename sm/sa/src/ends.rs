@@ -30,14 +30,14 @@ pub struct EndPort {
     pub guid: Guid,
     /// The lowest of its LIDs.
     pub lid: Lid,
-    /// It has 2^LMC of them.
+    /// LID mask control: the port has 2^LMC LIDs.
     pub lmc: Lmc,
     /// The index, for a virtual port of the port at `at`.
     pub vport: Option<u16>,
 }
 
 impl EndPort {
-    /// Its LIDs, from the lowest on.
+    /// The port's LIDs, from the lowest on.
     pub fn lids(&self) -> impl ExactSizeIterator<Item = Lid> + Clone + use<> {
         let base = self.lid.0;
         // A base LID is only entered where its whole range is unicast.
@@ -51,7 +51,7 @@ const UNHELD: u32 = u32::MAX;
 /// All end ports of a snapshot, by LID and by GUID.
 #[derive(PartialEq, Debug)]
 pub(super) struct Ends {
-    /// Those that have a LID, in the order of nodes and ports, then virtual ports.
+    /// End ports that have a LID, in the order of nodes and ports, then virtual ports.
     all: Vec<EndPort>,
     /// How many of them are no virtual ports.
     ports: u32,
@@ -211,7 +211,7 @@ impl Ends {
         &self.all
     }
 
-    /// Those that are no virtual ports, in the order of nodes and ports.
+    /// End ports that are no virtual ports, in the order of nodes and ports.
     pub(super) fn ports(&self) -> &[EndPort] {
         &self.all[..self.ports as usize]
     }

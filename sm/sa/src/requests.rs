@@ -74,6 +74,10 @@ impl Sa {
         }
     }
 
+    /// The answer to a request of a version, method and attribute that the SA serves.
+    ///
+    /// # Errors
+    /// The status of a request that is refused.
     fn answer(
         &mut self,
         directory: &Arc<Directory>,
@@ -92,56 +96,17 @@ impl Sa {
         if !query::is_attribute(mad.attribute()) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
+        let asked = (header, data);
         let changes = matches!(mad.method(), Method::SET | Method::DELETE);
         match mad.attribute() {
             McMemberRecord::ID if changes => {
-                let registry = &mut self.multicast;
-                let asked = (header, data);
-                let body = query::mc_member::change(registry, directory, asked, requester, trust);
-                self.note_join(directory, (header, data), requester, body.is_ok(), now);
-                let body = body?;
-                let record = body.only::<McMemberRecord>();
-                self.touched
-                    .extend(record.map(|record| Touched::Membership {
-                        mgid: record.mgid(),
-                        member: Gid::new(directory.prefix(), record.port_gid().guid()),
-                    }));
-                return Ok(body);
+                return self.change_membership(directory, asked, requester, trust, now);
             }
             GuidInfoRecord::ID if changes => {
-                let requester = guids::AliasRequester {
-                    directory,
-                    port: requester,
-                    trust,
-                    multicast: &self.multicast,
-                };
-                let registry = &mut self.guids;
-                let answer = query::guid_info::change(registry, (header, data), &requester);
-                self.name_ports();
-                let body = answer?;
-                let port = GuidInfoRecord::from_prefix(data)
-                    .and_then(|record| directory.by_lid(record.lid()))
-                    .map(|port| directory.end(port).guid);
-                self.touched.extend(port.map(Touched::AliasGuids));
-                return Ok(body);
+                return self.change_aliases(directory, asked, requester, trust);
             }
             ServiceRecord::ID if changes => {
-                let requester = services::ServiceRequester {
-                    directory,
-                    port: requester,
-                    trust,
-                };
-                let registry = &mut self.services;
-                let body = query::service::change(registry, (header, data), &requester, now)?;
-                let record = body.only::<ServiceRecord>();
-                self.touched.extend(record.map(|record| {
-                    Touched::Service(services::Id {
-                        service: record.service_id(),
-                        gid: record.service_gid(),
-                        p_key: record.service_p_key(),
-                    })
-                }));
-                return Ok(body);
+                return self.change_service(directory, asked, requester, trust, now);
             }
             InformInfo::ID if mad.method() == Method::SET => {
                 let asker = (requester, address);
@@ -170,6 +135,78 @@ impl Sa {
             subscriptions: &self.events,
             now,
         })
+    }
+
+    /// Joins or leaves a multicast group.
+    fn change_membership(
+        &mut self,
+        directory: &Directory,
+        asked: (&SaHeader, &[u8]),
+        requester: EndIx,
+        trust: Trust,
+        now: Time,
+    ) -> Result<answer::Body, Status> {
+        let registry = &mut self.multicast;
+        let body = query::mc_member::change(registry, directory, asked, requester, trust);
+        self.note_join(directory, asked, requester, body.is_ok(), now);
+        let body = body?;
+        let record = body.only::<McMemberRecord>();
+        self.touched
+            .extend(record.map(|record| Touched::Membership {
+                mgid: record.mgid(),
+                member: Gid::new(directory.prefix(), record.port_gid().guid()),
+            }));
+        Ok(body)
+    }
+
+    /// Registers or removes alias GUIDs of a port.
+    fn change_aliases(
+        &mut self,
+        directory: &Arc<Directory>,
+        asked: (&SaHeader, &[u8]),
+        requester: EndIx,
+        trust: Trust,
+    ) -> Result<answer::Body, Status> {
+        let requester = guids::AliasRequester {
+            directory,
+            port: requester,
+            trust,
+            multicast: &self.multicast,
+        };
+        let answer = query::guid_info::change(&mut self.guids, asked, &requester);
+        self.name_ports();
+        let body = answer?;
+        let port = GuidInfoRecord::from_prefix(asked.1)
+            .and_then(|record| directory.by_lid(record.lid()))
+            .map(|port| directory.end(port).guid);
+        self.touched.extend(port.map(Touched::AliasGuids));
+        Ok(body)
+    }
+
+    /// Registers or removes a service.
+    fn change_service(
+        &mut self,
+        directory: &Arc<Directory>,
+        asked: (&SaHeader, &[u8]),
+        requester: EndIx,
+        trust: Trust,
+        now: Time,
+    ) -> Result<answer::Body, Status> {
+        let requester = services::ServiceRequester {
+            directory,
+            port: requester,
+            trust,
+        };
+        let body = query::service::change(&mut self.services, asked, &requester, now)?;
+        let record = body.only::<ServiceRecord>();
+        self.touched.extend(record.map(|record| {
+            Touched::Service(services::Id {
+                service: record.service_id(),
+                gid: record.service_gid(),
+                p_key: record.service_p_key(),
+            })
+        }));
+        Ok(body)
     }
 
     /// Notes the outcome of a request of `requester` to join or to leave a group, if it is for

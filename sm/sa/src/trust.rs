@@ -6,9 +6,10 @@ use rsm_mad::wire::attr::PortInfo;
 /// The trust in a requester, by the SM_Key of its request (IBA 15.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trust {
-    /// It showed the key: it sees keys, and records that are for trusted requesters only.
+    /// The requester showed the key: it sees keys, and records that are for trusted requesters
+    /// only.
     Trusted,
-    /// It showed none: keys read as 0.
+    /// The requester showed no key: keys read as 0.
     Untrusted,
 }
 

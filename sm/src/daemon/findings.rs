@@ -44,7 +44,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Its name in the log.
+    /// The part's name in the log.
     const fn name(self) -> &'static str {
         match self {
             Part::Store => "the store",

@@ -81,7 +81,7 @@ struct Report {
     seen: u64,
     /// The digest of the inventory; `None` after a restart or a takeover.
     digest: Option<InventoryDigest>,
-    /// It came to this manager in this run.
+    /// The report came to this manager in this run.
     is_own: bool,
     /// Bytes of the inventory in the store.
     bytes: usize,

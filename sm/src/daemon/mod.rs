@@ -27,6 +27,7 @@ pub mod sa;
 mod server;
 mod service_manager;
 mod settings;
+mod setup;
 mod signals;
 mod simulator;
 mod state_dir;
@@ -35,44 +36,39 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use rsm_api::Subnet as _;
 use rsm_config::m_keys::KeyHolder;
 use rsm_config::{Config, Partitions};
 use rsm_core::{Core, Effect, EpochEvent, Event};
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::Time;
-use rsm_mad::transport::{Inbound, LocalPort, PortEvent, Sink, Sinks};
+use rsm_mad::transport::{Inbound, LocalPort, PortEvent, Sink};
 use rsm_mad::wire::attr::PortState;
 use rsm_state::{Convergence, Role, Snapshot};
 use rsm_store::StoreFabric;
-use rsm_store::io::Disk;
-use rsm_view::publish::{
-    Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, View,
-};
+use rsm_view::publish::{Controller, View};
 use tokio::sync::mpsc;
 
 use self::access::Access;
 use self::arrivals::{ArrivalsFirst, LOOK_AGAIN};
 pub use self::attachment::FabricSpec;
-use self::attachment::{Line, Presence};
+use self::attachment::Line;
 use self::clock::Clock;
-use self::counters::{CountersHandle, CountersSetup};
+use self::counters::CountersHandle;
 pub use self::dry_run::{DryRunOptions, dry_run};
 use self::dumps::Dumper;
 pub use self::fabric_server::{FabricServer, serve_fabric};
 use self::findings::{DaemonFindings, Part};
 use self::gpu_hosts::GpuHosts;
 use self::history::History;
-use self::memory::{HistorySink, Keeper, SharedSetup};
+use self::memory::Keeper;
 pub use self::memory::{ImportError, Imported, import, unix_seconds};
 use self::pause::PauseWatch;
-use self::sa::{SaHandle, SaSetup};
-use self::server::serve;
+use self::sa::SaHandle;
 use self::service_manager::ServiceManager;
 pub use self::settings::log_findings;
+use self::setup::Setup;
 use self::signals::Signals;
-use self::simulator::Simulator;
 use self::state_dir::StateDir;
 
 /// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
@@ -125,157 +121,68 @@ pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 /// The port, the state directory or a socket cannot be used, or a part failed for good.
 pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>> {
     compute::give_way();
-    let clock = Clock::start();
     let mut core_config =
         settings::core_config(&options.config, options.accept_credit_loops, None)?;
     let sa_config = settings::sa_config(&options.config)?;
-    let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
-    let findings = DaemonFindings::new();
     let (inbox, events) = mpsc::channel(INBOX);
-    let shared = settings::shared_store(&options.config)?;
-    let shares_store = shared.is_some();
-    core_config.shares_store = shares_store;
-    let shared = shared.map(|etcd| SharedSetup {
-        options: etcd,
-        core: inbox.clone(),
-    });
+    let setup = Setup {
+        clock: Clock::start(),
+        findings: DaemonFindings::new(),
+        inbox,
+        options,
+    };
+    let options = &setup.options;
     // The first answer of the shared store may take seconds; nothing runs yet that would wait.
-    let (keeper, mut kept, shared_view) = memory::open(
-        state_dir,
-        options.store_fabric,
-        shared,
-        clock,
-        findings.clone(),
-    )?;
+    let (keeper, mut kept, shared_view) = setup.open_store()?;
+    let shares_store = shared_view.is_some();
+    core_config.shares_store = shares_store;
     // With `once` no SA stays for hosts to register with.
     kept.core.reregister &= !options.once;
-    let sa_setup = SaSetup::new(Arc::new(move || clock.now()));
-    let counters_setup = CountersSetup::new(Arc::new(move || clock.now()));
-    let sinks = Sinks {
-        others: sink(inbox.clone()),
-        sa: Some(sa_setup.sink()),
-        performance: Some(counters_setup.sink()),
-    };
-    let (mut line, simulated) = attachment::open(
-        &options.fabric,
-        options.config.sm.guid,
-        options.trace.as_deref(),
-        move || clock.now(),
-        sinks,
-        &findings,
-        Presence::Manager,
-    )
-    .with_context(|| format!("cannot attach to {}", options.fabric))?;
-    let sa_handle = sa_setup.start(
-        sa_config,
-        line.sa(),
-        sa::Surroundings {
-            remembered: kept.sa,
-            core: core_sink(inbox.clone()),
-            save: keeper.sa_sink(),
-            findings: joins_sink(findings.clone()),
-            journal: keeper.journal(),
-        },
-    )?;
-    keeper.attach_sa(sa_handle.restorer());
-    let counters = counters_setup.start(
-        counters::Settings::of(&options.config),
-        line.performance(),
-        errors_sink(inbox.clone()),
-    )?;
-    if let Err(error) = line.transport().set_is_sm(true) {
-        tracing::warn!(
-            error = &error as &dyn std::error::Error,
-            "other nodes cannot see that a subnet manager is here"
-        );
-    }
+    let mut attached = setup.attach(sa_config, kept.sa, &keeper)?;
     let _events = events::watch(
         &options.fabric,
-        &line.transport().local_port(),
-        sink(inbox.clone()),
+        &attached.line.transport().local_port(),
+        sink(setup.inbox.clone()),
     );
-    let share = keeper.history_sink();
-    let history = open_history(&options, state_dir, clock, &findings, share)?;
-    let recorder = history.as_ref().map(History::recorder);
-    let view = View::new(
-        options.fabric.to_string(),
-        simulated.is_some(),
-        Box::new(clock),
-    );
-    let shared_view = shared_view.map(|view| Box::new(view) as Box<dyn SharedStoreSource>);
-    let view = Arc::new(view.recorded_by(recorder).sharing(shared_view));
-    let controller = Arc::new(Controller::new(inbox.clone(), view.clone()));
-    let analysis = Arc::new(RouteAnalyst::new(view.clone()));
-    let simulation = simulated.map(|simulated| {
-        Arc::new(Simulator::new(simulated.handle, simulated.netlist))
-            as Arc<dyn rsm_api::Simulation>
-    });
-    let access = Access::start(
-        (&options.config.api, &options.config.http),
-        state_dir,
-        findings.clone(),
-    )?;
-    let mut gpu_hosts_kept = None;
-    let servers = if options.once {
-        None
+    let history = setup.open_history(keeper.history_sink())?;
+    let view = setup.view(&attached, history.as_ref(), shared_view);
+    let controller = Arc::new(Controller::new(setup.inbox.clone(), view.clone()));
+    let access = setup.access()?;
+    let (gpu_hosts, servers) = if options.once {
+        (None, None)
     } else {
-        let max_age = options.config.gpu.max_age_s;
-        let max_age = (max_age > 0).then_some(max_age.into());
-        let sink = keeper.gpu_sink();
-        let gpu_hosts = Arc::new(GpuHosts::new(view.clone(), sink, kept.gpus, max_age));
-        gpu_hosts_kept = Some(gpu_hosts.clone());
-        gpu_hosts::publish(&gpu_hosts, gpu_sink(inbox.clone()), findings.clone())
-            .context("cannot start a thread for GPU hosts")?;
-        let backend = rsm_api::Backend {
-            subnet: view.clone(),
-            control: controller.clone(),
-            routing: analysis,
-            sa: Some(Arc::new(PublishedSa::new(
-                view.clone(),
-                sa_handle.state_source(),
-            ))),
-            counters: Some(Arc::new(PublishedCounters::new(
-                view.clone(),
-                counters.source(),
-            ))),
-            simulation,
-            gpus: Some(gpu_hosts.clone()),
-            history: (history.as_ref())
-                .map(|history| history.reader() as Arc<dyn rsm_api::History>),
-            actions: Some(view.clone()),
-        };
-        // Ends with the runtime.
-        tokio::spawn(access.clone().watch_certificate());
-        let http = http::serve(&options.config, &access, &backend).await?;
-        Some((serve(&options, &access, backend, &findings).await?, http))
+        let gpu_hosts = setup.gpu_hosts(&view, &keeper, kept.gpus)?;
+        let backend = attached.backend(&view, &controller, &gpu_hosts, history.as_ref());
+        let servers = setup.serve(&access, backend).await?;
+        (Some(gpu_hosts), Some(servers))
     };
     let recorder = history.as_ref().map(History::recorder);
-    keeper.attach(gpu_hosts_kept.as_ref(), recorder.as_ref());
+    keeper.attach(gpu_hosts.as_ref(), recorder.as_ref());
     let checksums = core_config.checksums.clone();
     let partitions = core_config.policy.partitions.clone();
     let mut core = Core::new(core_config, kept.core);
-    core.attach(key_holder(&line.transport().local_port()));
+    core.attach(key_holder(&attached.line.transport().local_port()));
     let shell = Shell {
         partitions,
         core,
-        clock,
-        line,
-        inbox,
+        clock: setup.clock,
+        line: attached.line,
         view,
         controller,
         access: access.clone(),
-        sa_handle,
-        counters,
+        sa_handle: attached.sa_handle,
+        counters: attached.counters,
         keeper,
-        gpu_hosts: gpu_hosts_kept,
+        gpu_hosts,
         history,
-        dumper: Dumper::start(options.config.dump.dir.clone(), findings.clone())?,
-        state_dir: StateDir::start(state_dir, findings.clone())?,
-        findings,
+        dumper: Dumper::start(options.config.dump.dir.clone(), setup.findings.clone())?,
+        state_dir: StateDir::start(setup.state_dir(), setup.findings.clone())?,
         service_manager: ServiceManager::from_environment(|name| std::env::var_os(name)),
         progress: options.progress.then(progress::ProgressDisplay::new),
         config_read: options.config.clone(),
-        options,
+        inbox: setup.inbox,
+        findings: setup.findings,
+        options: setup.options,
         pauses: match shares_store {
             true => PauseWatch::of_peers(),
             false => PauseWatch::start(),
@@ -286,11 +193,8 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         checksums,
     };
     let result = shell.run(events).await;
-    if let Some((server, http)) = servers {
-        server.stop().await;
-        if let Some(http) = http {
-            http.stop().await;
-        }
+    if let Some(servers) = servers {
+        servers.stop().await;
     }
     access.finish();
     result
@@ -308,26 +212,6 @@ fn key_holder(local: &LocalPort) -> KeyHolder {
 /// Whether the port has no link. Port 0 of a switch has none to lose.
 fn is_down(local: &LocalPort) -> bool {
     local.port != PortNum::ZERO && local.state == PortState::Down
-}
-
-/// Opens the history in the state folder, and records the start of this run.
-fn open_history(
-    options: &DaemonOptions,
-    state_dir: Option<&std::path::Path>,
-    clock: Clock,
-    findings: &DaemonFindings,
-    share: Option<HistorySink>,
-) -> anyhow::Result<Option<History>> {
-    let Some(dir) = state_dir else {
-        return Ok(None);
-    };
-    let config = &options.config;
-    let (disk, findings) = (Disk::new(), findings.clone());
-    let history = History::start(dir, config, clock, disk, findings, share)?;
-    let now = rsm_view::publish::UnixClock::unix_ms(&clock, clock.now());
-    let started = history::started(now, options.fabric.to_string());
-    history.recorder().put(vec![started], None);
-    Ok(Some(history))
 }
 
 /// Delivers the datagrams of a transport to the core.
@@ -467,6 +351,12 @@ impl Shell {
             }
         }
         drop(events);
+        Ok(self.finish())
+    }
+
+    /// Stops all parts, each after those that it serves. Returns the last state; `None` if the core
+    /// never published one.
+    fn finish(mut self) -> Option<Arc<Snapshot>> {
         self.service_manager.stopping();
         self.controller.stop();
         self.counters.stop();
@@ -485,7 +375,7 @@ impl Shell {
         let now = self.clock.now();
         self.core.set_daemon_findings(self.findings.all(), now);
         let end = self.core.snapshot(now);
-        Ok(self.last.map(|_| Arc::new(end)))
+        self.last.map(|_| Arc::new(end))
     }
 
     /// Handles deadlines that are due, after all datagrams that have arrived; `has_waiting`: events

@@ -45,9 +45,7 @@ pub(super) fn core_config(
     if let Some(secret) = policy.ports.m_keys.secret() {
         checksums.push_str(&format!(" m_key_secret={:016x}", secret.fingerprint()));
     }
-    let policy = Arc::new(policy);
     Ok(CoreConfig {
-        policy: policy.clone(),
         damping: DampingPolicy {
             threshold: config.flap.threshold,
             window: millis(config.flap.window_ms),
@@ -95,6 +93,7 @@ pub(super) fn core_config(
                 .unwrap_or_default()
                 .0,
         ),
+        policy: Arc::new(policy),
         ..CoreConfig::default()
     })
 }

@@ -342,7 +342,7 @@ struct NamedFile {
     theirs: &'static str,
     /// The name of the file that OpenSM writes into every configuration.
     default: &'static str,
-    /// What holds without the file.
+    /// The effect of having no such file.
     effect: &'static str,
 }
 

@@ -77,7 +77,7 @@ fn names(files: &[PathBuf]) -> String {
 #[derive(Debug)]
 pub(super) struct Files {
     root: PathBuf,
-    /// Those that were read, with their content in a few words.
+    /// Files that were read, with their content in a few words.
     read: Vec<(PathBuf, String)>,
 }
 

@@ -82,7 +82,7 @@ pub enum Command {
     Accept(Accept),
 }
 
-/// What a change does, beside the changes that wait with it.
+/// The effect of a change, beside the changes that wait with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChangeEffect {
     /// Number of memberships that differ from before: of the overlay, or of the ports of hosts if

@@ -1,4 +1,4 @@
-//! What one pass through the stages cost.
+//! The costs of one pass through the stages.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rsm_model::whole::Whole;
 /// One pass from a cause to hardware that holds the plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Convergence {
-    /// What set it off, in a few words.
+    /// The event that set it off, in a few words.
     pub cause: String,
     /// When it ended.
     pub finished: Time,

@@ -18,14 +18,14 @@ pub struct Identity {
 /// The state of this subnet manager.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// It has not seen the whole subnet yet.
+    /// This manager has not seen the whole subnet yet.
     Discovering,
     /// Another one is master.
     Standby {
         /// The other one.
         master: Other,
     },
-    /// It is master.
+    /// This manager is master.
     Master,
     /// The master has disabled it (DISABLE), or it began so, until a master orders STANDBY.
     NotActive,
@@ -68,7 +68,8 @@ impl Other {
         self.state == SmState::Master
     }
 
-    /// Its precedence: of two managers the one with the higher value is master (IBA 14.4.1).
+    /// The manager's precedence: of two managers the one with the higher value is master (IBA
+    /// 14.4.1).
     pub fn precedence(&self) -> (u8, Reverse<Guid>) {
         (self.priority, Reverse(self.guid))
     }

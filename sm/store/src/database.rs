@@ -49,7 +49,7 @@ pub(super) struct Database {
 
 /// Why a database did not open.
 pub(super) enum OpenFailure {
-    /// Its files are damaged; the text describes the damage.
+    /// The database's files are damaged; the text describes the damage.
     Damaged(String),
     /// The files may be fine, the system around them is not.
     System(StoreError),

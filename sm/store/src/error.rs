@@ -126,7 +126,7 @@ pub enum StoreError {
     /// A setting of the shared store cannot be used.
     #[error("{what}")]
     Setting {
-        /// What is wrong, with its file or key.
+        /// The fault, with its file or key.
         what: String,
     },
     /// The store was closed.

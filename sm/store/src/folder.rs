@@ -32,7 +32,7 @@ enum BackEnd {
     Unopened(Box<Unopened>),
 }
 
-/// What is known of a database that could not be opened.
+/// A database that could not be opened.
 struct Unopened {
     read: Persisted,
     report: LoadReport,

@@ -91,9 +91,9 @@ pub(super) fn open(disk: &Disk, layout: &Layout) -> Result<Opened, StoreError> {
 enum Cause {
     /// There is none.
     Fresh,
-    /// It holds a part of a commit that the export has as a whole.
+    /// The database holds a part of a commit that the export has as a whole.
     Interrupted,
-    /// It has this fault.
+    /// The database has this fault.
     Unusable(String),
 }
 

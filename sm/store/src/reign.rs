@@ -43,7 +43,8 @@ pub struct SeenEpoch {
 /// Whether a claim depends on the life of the holder that it deposes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
-    /// It does not: the epoch is the claimant's own, was given up, or ends in any case.
+    /// The claim does not depend on the holder's life: the epoch is the claimant's own, was given
+    /// up, or ends in any case.
     Ignored,
     /// The claim fails if the holder has shown a sign of life since the epoch was seen.
     Counts,

@@ -73,7 +73,7 @@ const FOLLOW: Duration = Duration::from_secs(5);
 /// The same once the holder has stored another plan.
 pub const FOLLOW_PLAN: Duration = Duration::from_secs(1);
 
-/// What the thread tells.
+/// A report of the thread of the shared store.
 #[derive(Debug)]
 pub enum ReplicaEvent {
     /// The claim succeeded.
@@ -122,11 +122,11 @@ pub enum ReplicaEvent {
 /// How the shared store does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Health {
-    /// It follows.
+    /// The shared store follows.
     Good,
-    /// It answers, but changes wait for longer than `BEHIND`.
+    /// The shared store answers, but changes wait for longer than `BEHIND`.
     Behind,
-    /// It cannot be used; the reason in words.
+    /// The shared store cannot be used; the reason in words.
     Failing(String),
 }
 
@@ -262,7 +262,7 @@ impl ReplicaHandle {
         self.mailbox.waiting.lock().announcement = Some((own, checksums));
     }
 
-    /// What waits to be written.
+    /// The changes that wait to be written.
     pub fn lag(&self) -> Lag {
         self.mailbox.waiting.lock().lag()
     }

@@ -27,7 +27,7 @@ pub const CLAIMS: &str = "claims";
 /// The table with the number of the last commit that was handed to the shared store.
 const COMMITS: &str = "shared-commits";
 
-/// Its only row: a number, big-endian.
+/// The table's only row: a number, big-endian.
 const LAST: &[u8] = b"last";
 
 /// The number of the last commit in `state`; 0: none. Both the store of a machine and the shared

@@ -302,7 +302,7 @@ fn encoded(changes: &ChangeSet) -> impl Iterator<Item = RecordChange> + '_ {
     claims.chain(records)
 }
 
-/// Those of `changes` that differ from the records with `sums`.
+/// The `changes` that differ from the records with `sums`.
 fn differing<'a>(
     sums: &'a Sums,
     changes: &'a ChangeSet,

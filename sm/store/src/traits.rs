@@ -1,4 +1,4 @@
-//! What keeps state: a store of one machine, and one that several managers share.
+//! Stores: one of one machine, and one that several managers share.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,7 +13,7 @@ use rsm_routing::picture::layout::{Layout, LayoutSwitch, layout};
 use super::{Graph, LinkKind, Switches};
 use crate::limits::GRAPH_ATTEMPTS;
 
-/// What a graph is made of.
+/// The parts of a graph.
 struct Parts {
     generation: u64,
     switches: Vec<Keyed<Guid, v1::Node>>,

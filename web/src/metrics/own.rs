@@ -1,4 +1,4 @@
-//! What only a subnet manager knows.
+//! Metrics that only a subnet manager has.
 
 use std::collections::BTreeMap;
 
@@ -219,7 +219,7 @@ pub(crate) fn links(active: u64, not_active: u64) -> String {
     text.finish()
 }
 
-/// What hosts ask, and how long answers take.
+/// Requests of hosts, and how long answers take.
 pub(super) fn sa(text: &mut Text, counters: &v1::SaCounters) {
     let mut family = text.counter(
         "rsm_sa_requests_total",

@@ -28,11 +28,11 @@ const SWITCH: Capabilities = Capabilities::NONE
     .with(Capability::SharpAggregationNode)
     .with(Capability::SpecialPortMarking)
     .with(Capability::EnhancedTrap128);
-/// Those of a ConnectX-7 adapter.
+/// Capabilities of a ConnectX-7 adapter.
 const ADAPTER: Capabilities = Capabilities::NONE
     .with(Capability::ExtendedPortInfo)
     .with(Capability::OutOfOrder);
-/// Those of an adapter that takes packets in order alone.
+/// Capabilities of an adapter that takes packets in order alone.
 const IN_ORDER: Capabilities = Capabilities::NONE.with(Capability::ExtendedPortInfo);
 
 impl Request<'_> {

@@ -91,7 +91,7 @@ impl PortFields {
         self.0 == 0
     }
 
-    /// Those that are not in `other`.
+    /// The fields that are not in `other`.
     pub(crate) const fn without(self, other: PortFields) -> PortFields {
         PortFields(self.0 & !other.0)
     }

@@ -27,8 +27,8 @@ pub(in super::super) struct Apexes {
 }
 
 impl Apexes {
-    /// Those of a fabric whose ranks give `order`: with them detours reach everything while nothing
-    /// is missing. `None` where a component with several peaks has none.
+    /// The apexes of a fabric whose ranks give `order`: with them detours reach everything while
+    /// nothing is missing. `None` where a component with several peaks has none.
     pub(in super::super) fn of(known: &Topology, order: &Order) -> Option<Apexes> {
         let mut is_peak = FixedBitSet::with_capacity(known.switch_count());
         let mut peaks_of = vec![0; known.components().len()];

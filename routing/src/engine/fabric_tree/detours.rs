@@ -430,9 +430,9 @@ pub(super) struct ComeAndGone<'a> {
 
 /// The columns whose detours may change with a fabric.
 enum Concerned {
-    /// Those to which one of these switches has no path of the tree.
+    /// Columns to which one of these switches has no path of the tree.
     At(Vec<SwitchIdx>),
-    /// Those with a detour over one of these ways, or with a better one by it now.
+    /// Columns with a detour over one of these ways, or with a better one by it now.
     Over(Vec<WayUp>),
 }
 

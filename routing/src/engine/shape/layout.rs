@@ -61,7 +61,7 @@ pub enum LayoutMisfit {
     Dimensions {
         /// The dimensions of the layout.
         expected: String,
-        /// Those of the fabric.
+        /// The sizes of the fabric.
         found: String,
     },
     /// No seed has its switches in the fabric.

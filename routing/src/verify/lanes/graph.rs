@@ -25,7 +25,7 @@ const MOST_LANES: usize = DROP as usize;
 struct LevelsOfLanes {
     /// By lane; none for lanes that the routing does not use.
     of: [Set; MOST_LANES],
-    /// Those that leave these lanes.
+    /// SLs mapped to a VL outside these lanes.
     astray: Set,
 }
 

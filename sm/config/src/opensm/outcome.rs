@@ -41,9 +41,9 @@ impl fmt::Display for KeyGroup {
 pub struct KeyOutcome {
     /// The key.
     pub key: String,
-    /// Its line in the file, from 1.
+    /// The key's line in the file, from 1.
     pub line: usize,
-    /// Its value; `None` if it is not set, or secret.
+    /// The key's value; `None` if it is not set, or secret.
     pub value: Option<String>,
     /// Its group.
     pub group: KeyGroup,

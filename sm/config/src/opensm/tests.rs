@@ -6,6 +6,7 @@ use rsm_routing::engine::EngineKind;
 
 use super::super::PartitionConfig;
 use super::super::finding::any_error;
+use super::super::number;
 use super::*;
 
 fn read(text: &str) -> (Config, Vec<ConfigFinding>) {

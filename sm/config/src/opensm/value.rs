@@ -6,65 +6,13 @@ use rsm_mad::wire::attr::SlToVlMapping;
 use rsm_routing::engine::EngineKind;
 
 use super::super::congestion_values::with_level;
-use super::super::field::{ConfigKey, Given, Kind};
-use super::super::{Config, KNOWN_KEY};
+use super::super::convert::Convert;
+use super::super::schema::ConfigKey;
+use super::super::value::{Given, Kind};
+use super::super::{Config, KNOWN_KEY, number};
 use super::UNSET;
 use super::engine::{self, Choice};
 use super::keys::Missing;
-
-/// The conversion of OpenSM's value to rsm's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Convert {
-    /// A number, as C writes numbers.
-    Number,
-    /// The same. With this value, OpenSM's default, rsm keeps its own default: OpenSM writes every
-    /// key into a configuration, so that its default is no decision of the operator.
-    NumberUnless(u64),
-    /// The same, as the first time-out in milliseconds; the shortest and the longest time-out give
-    /// way to it.
-    TimeoutUnless(u64),
-    /// The same, as the most requests in flight: 0 is no limit, and rsm has limits of its own.
-    WindowUnless(u64),
-    /// A number of seconds, kept here in milliseconds.
-    Seconds,
-    /// TRUE or FALSE.
-    Flag,
-    /// The same, where the key here has the opposite meaning.
-    NotFlag,
-    /// The same. With this value, OpenSM's default, rsm keeps its own default.
-    FlagUnless(bool),
-    /// A number; -1 is not set.
-    Limit,
-    /// A GUID, zero for none.
-    Guid,
-    /// A file or directory name.
-    Path,
-    /// The same. With this value, OpenSM's default, rsm keeps its own default.
-    PathUnless(&'static str),
-    /// The same. A path that ends with this one, OpenSM's default, counts only if there is such a
-    /// file: OpenSM writes it into every configuration.
-    PathIfThere(&'static str),
-    /// A list of engines, of which the first that rsm has an engine for is taken.
-    Engines,
-    /// A number that only managers of the subnet know; with 1, OpenSM's default, none is set.
-    SaKey,
-    /// A word that means the same here.
-    Text,
-    /// The VLs of service levels; where there are fewer, VL 0 follows.
-    SlToVl,
-    /// 0 leaves virtual ports alone, 1 turns them off, 2 turns them on.
-    Virtualization,
-    /// 0 and 255 (NVIDIA's default) leave the devices alone, 1 enables FDR10, 2 disables it.
-    Fdr10,
-    /// 0 leaves aggregation nodes alone, 1 turns them off; with 2, the default of NVIDIA's manager,
-    /// rsm keeps its own default.
-    AggregationNodes,
-    /// A service level and its number; the lines of other service levels stay.
-    PerLevel,
-    /// A mask: 0 leaves the hardware alone; this value enables everything supported, which is the
-    /// hardware's default.
-    Mask(u64),
-}
 
 /// Whether there is a file of this name, where the configuration is meant for.
 pub(super) type IsThere<'a> = &'a dyn Fn(&Path) -> bool;
@@ -72,12 +20,12 @@ pub(super) type IsThere<'a> = &'a dyn Fn(&Path) -> bool;
 /// The effect of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// It is in force; a note says how, where it is not the same value.
+    /// The value is in force; a note says how, where it is not the same value.
     Set {
         /// How.
         note: Option<String>,
     },
-    /// It is in force, in a way that the file's author may not have meant.
+    /// The value is in force, in a way that the file's author may not have meant.
     Odd {
         /// The effect.
         effect: String,
@@ -86,7 +34,7 @@ pub(super) enum Taken {
     Default,
     /// rsm does not do what it asks for, and does its best.
     Lost(Missing),
-    /// It is in error: what was expected.
+    /// The value is in error: what was expected.
     Refused(String),
 }
 
@@ -292,18 +240,4 @@ fn engines(config: &mut Config, value: &str) -> Taken {
             }
         }
     }
-}
-
-/// A number as C's `strtoull` with base 0 reads it: `0x` is hexadecimal, a leading 0 octal.
-pub fn number(text: &str) -> Option<u64> {
-    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => (digits, 16),
-        None if text.len() > 1 && text.starts_with('0') => (&text[1..], 8),
-        None => (text, 10),
-    };
-    // `from_str_radix` alone would also take a sign.
-    if !digits.starts_with(|c: char| c.is_digit(radix)) {
-        return None;
-    }
-    u64::from_str_radix(digits, radix).ok()
 }

@@ -18,7 +18,7 @@ const DEFAULT: u16 = PKey::DEFAULT_LIMITED.0;
 /// A change of one partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// Its P_Key without the membership bit, 0x0001 to 0x7fff; 0x7fff for
+    /// The partition's P_Key without the membership bit, 0x0001 to 0x7fff; 0x7fff for
     /// [`Action::LimitDefault`].
     pub p_key: u16,
     /// The change.
@@ -37,9 +37,9 @@ pub struct Change {
 /// The treatment of a request by which ports can no longer talk with others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenCutOff {
-    /// It is refused: the caller is to see which ports before.
+    /// The change is refused: the caller is to see which ports before.
     Refuse,
-    /// It is carried out: the caller has seen them, or has no way to answer.
+    /// The change is carried out: the caller has seen them, or has no way to answer.
     Accept,
 }
 
@@ -72,20 +72,20 @@ pub enum Action {
 /// The treatment of a request for a partition that is there already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Existing {
-    /// It is refused.
+    /// The change is refused.
     Refuse,
-    /// It adds members if the settings are the same, else it is refused.
+    /// The change adds members if the settings are the same, else it is refused.
     Same,
-    /// It adds members; the settings stay.
+    /// The change adds members; the settings stay.
     Extend,
 }
 
 /// The treatment of a partition whose last member leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenEmpty {
-    /// It stays.
+    /// The partition stays.
     Keep,
-    /// It goes with its last member.
+    /// The partition goes with its last member.
     Delete,
 }
 

@@ -7,7 +7,7 @@ use rsm_ids::Guid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
-use super::super::opensm::number;
+use super::super::c_number::number;
 use super::super::suggest::nearest;
 use super::flags::{Flags, GroupFlags, definition_flags, flag_name, group_flag, known, membership};
 use super::group::{ANY_BROADCAST, BROADCAST, IPOIB_Q_KEY, P_KEY_SHIFT, full, in_scopes, is_ip};

@@ -30,7 +30,7 @@ pub use self::model::{
 use self::report::Report;
 use super::PartitionConfig;
 use super::finding::{ConfigFinding, any_error};
-use super::load::{ConfigError, is_missing, read_text};
+use super::text_file::{ConfigError, is_missing, read_text};
 
 /// Reads `text`, which `file` holds. The partitions are of use only if no finding is an error.
 pub fn parse_partitions(

@@ -129,7 +129,7 @@ pub enum Membership {
     Full,
     /// Talk to full members.
     Limited,
-    /// It holds the keys of both.
+    /// Hold the keys of both.
     Both,
 }
 

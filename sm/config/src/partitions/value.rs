@@ -4,7 +4,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::Mtu;
 use rsm_mad::wire::sa::Rate;
 
-use super::super::opensm::number;
+use super::super::c_number::number;
 
 /// A number in a range, as C writes numbers.
 pub(crate) fn within(text: &str, min: u64, max: u64) -> Option<u64> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use rsm_ids::PortNum;
 use rsm_mad::wire::sa::Rate;
 
-use super::super::opensm::number;
+use super::super::c_number::number;
 use super::super::partitions::report::{Report, quoted};
 use super::super::partitions::value::{mtu, rate};
 use super::lines::{Block, Entry, Part};

@@ -19,8 +19,8 @@ use std::path::Path;
 pub use self::model::{GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy};
 pub use self::ranges::Ranges;
 use super::finding::{ConfigFinding, ConfigSeverity, any_error};
-use super::load::{ConfigError, is_missing, read_text};
 use super::partitions::report::{Report, quoted};
+use super::text_file::{ConfigError, is_missing, read_text};
 use super::{Partitions, QosConfig};
 
 /// Reads `text`, which `file` holds. The policy is of use only if no finding is an error.

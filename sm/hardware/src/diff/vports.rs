@@ -65,7 +65,6 @@ impl Comparison<'_> {
         let own = own.unwrap_or(Lid::NONE);
         let wanted = self.plan.partitions.vport_table(key);
         let waits = !vport.is_active()
-            && self.plan.policy.rate_limits.is_some()
             && self
                 .planned_blocks()
                 .limits_rates(BlockKey::rate_limits(key.port, Some(key.index)))

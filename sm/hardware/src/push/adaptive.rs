@@ -54,7 +54,7 @@ impl AdaptiveStep {
         }
     }
 
-    /// Its place in the order: Sets of one place leave together.
+    /// The step's place in the order: Sets of one place leave together.
     fn place(self) -> usize {
         match self {
             AdaptiveStep::Prepare => 0,

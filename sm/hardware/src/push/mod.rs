@@ -107,6 +107,16 @@ pub struct Push {
     known_ways: KnownWays,
 }
 
+/// Whether the subnet manager's own port gets another LID.
+fn moves_own_lid(changes: &Changes, inventory: &Inventory) -> bool {
+    let own = inventory.local.and_then(|local| {
+        let held = inventory.port(local)?.info.as_ref()?.lid();
+        let change = changes.ports.get(&local)?;
+        Some((held, change.settings.value(FieldIndex::BaseLid)?))
+    });
+    own.is_some_and(|(held, planned)| u64::from(held.0) != planned)
+}
+
 impl Push {
     /// Starts to make `changes`, which lead to `plan`.
     pub fn start(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Push {
@@ -124,16 +134,11 @@ impl Push {
         let adaptive = changes.switches.iter_mut();
         let adaptive = adaptive.map(|(&guid, change)| (guid, std::mem::take(&mut change.adaptive)));
         let adaptive = AdaptivePush::new(adaptive);
-        let own = inventory.local.and_then(|local| {
-            let held = inventory.port(local)?.info.as_ref()?.lid();
-            let change = changes.ports.get(&local)?;
-            Some((held, change.settings.value(FieldIndex::BaseLid)?))
-        });
+        let switches = std::mem::take(&mut changes.switches);
         let mut push = Push {
             plan: plan.clone(),
-            moves_own_lid: own.is_some_and(|(held, planned)| u64::from(held.0) != planned),
-            switches: changes
-                .switches
+            moves_own_lid: moves_own_lid(&changes, inventory),
+            switches: switches
                 .into_iter()
                 .map(|(guid, change)| {
                     let switch = inventory.node(guid).and_then(|node| node.switch.as_ref());
@@ -182,24 +187,29 @@ impl Push {
             doubted: false,
             known_ways: KnownWays::default(),
         };
-        push.switch_keys = push.changing_keys(inventory);
-        push.awaited = links::awaited(&push.plan, inventory);
-        push.start_phases();
-        push.advance(inventory);
-        let keys: Vec<PortKey> = push.ports.keys().copied().collect();
-        for key in keys {
-            push.consider(inventory, key);
-        }
-        let managed: Vec<PortKey> = push.managed.keys().copied().collect();
-        for key in managed {
-            push.release_managed(inventory, key);
-        }
-        push.release_all_vports(inventory);
+        push.begin(inventory);
         let bounce = changes.bounce.map(|(near, _)| Task::Bounce(near));
         push.ready.extend(bounce);
         push.ready
             .extend(changes.disable.into_iter().map(Task::Disable));
         push
+    }
+
+    /// Starts the phases, and queues what need not wait.
+    fn begin(&mut self, inventory: &Inventory) {
+        self.switch_keys = self.changing_keys(inventory);
+        self.awaited = links::awaited(&self.plan, inventory);
+        self.start_phases();
+        self.advance(inventory);
+        let keys: Vec<PortKey> = self.ports.keys().copied().collect();
+        for key in keys {
+            self.consider(inventory, key);
+        }
+        let managed: Vec<PortKey> = self.managed.keys().copied().collect();
+        for key in managed {
+            self.release_managed(inventory, key);
+        }
+        self.release_all_vports(inventory);
     }
 
     /// The planned M_Keys of the switches that hold others.

@@ -3,7 +3,7 @@
 //! [`Task::needs`] is the table; whatever sends a Set asks [`Push::may`], which knows only the
 //! table. The [phases](super::phases) of a push are one of its conditions.
 
-use rsm_ids::{PortKey, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortInfo, PortState};
 
 use super::phases::Phase;
@@ -184,17 +184,11 @@ impl Push {
         let zero = PortKey::new(at.node, PortNum::ZERO);
         let port = || self.ports.get(&at);
         let info = || inventory.port(at)?.info.as_ref();
+        let shown = || port().zip(info());
         let awaits_info = |key: PortKey| self.ports.get(&key).is_some_and(PortPush::awaits_info);
         let is_awaited = || transition.awaited.contains(&at);
         match need {
-            Need::Phase => match task {
-                Task::Block {
-                    interim: Some(stage),
-                    ..
-                } => phases.current() == Phase::Interim(stage),
-                Task::SlToVl { .. } => phases.current() == Phase::SlToVl,
-                _ => phases.is_last(),
-            },
+            Need::Phase => self.is_in_phase(task),
             Need::Answers => phases.is_last() || !transition.mute.contains(&at.node),
             Need::AdaptiveRouting => switch.is_none_or(SwitchPush::is_ar_info_sent),
             Need::GroupsLeft => self.adaptive.has_left(),
@@ -204,35 +198,20 @@ impl Push {
             },
             Need::ResetShows => switch.is_none_or(SwitchPush::shows_reset),
             Need::TablesBelowTop => switch.is_none_or(SwitchPush::holds_tables_below_top),
-            Need::KeyChange => {
-                let Some(&planned) = self.switch_keys.get(&at.node) else {
-                    return true;
-                };
-                let held = inventory.port(zero).and_then(|port| port.info.as_ref());
-                let held = held.map_or(0, PortInfo::m_key);
-                // Without a key it accepts any, before the change and after.
-                held == 0 || planned == held || !awaits_info(zero)
-            }
+            Need::KeyChange => !awaits_info(zero) || self.accepts_key(inventory, at.node),
             Need::SwitchInfo => switch.is_none_or(SwitchPush::is_info_held),
             Need::Programmed => switch.is_none_or(SwitchPush::is_programmed),
             Need::MulticastLosses => self.multicast.unmet() == 0,
             Need::MulticastBlocks => self.multicast.holds_blocks(at.node),
             Need::PortZero => at == zero || !awaits_info(zero),
             Need::PortInfoAnswered => {
-                let port = port().zip(info());
-                port.is_none_or(|(port, info)| !port.info_goes_first(info))
+                shown().is_none_or(|(port, info)| !port.info_goes_first(info))
             }
-            Need::PortSettings => {
-                let port = port().zip(info());
-                port.is_none_or(|(port, info)| !port.awaits_settings(info))
-            }
+            Need::PortSettings => shown().is_none_or(|(port, info)| !port.awaits_settings(info)),
             Need::Qos => !self.qos_unsettled.contains_key(&at),
             Need::PortInfoSettled => !awaits_info(at),
             Need::PKeys => port().is_none_or(|port| port.p_keys.is_held()),
-            Need::PKeysIfEnforcing => {
-                let port = port().zip(info());
-                port.is_none_or(|(port, info)| port.may_enforce(info))
-            }
+            Need::PKeysIfEnforcing => shown().is_none_or(|(port, info)| port.may_enforce(info)),
             Need::PKeysOfEnforcingPeer => {
                 let peer = port().and_then(PortPush::peer);
                 let peer = peer.and_then(|peer| self.ports.get(&peer));
@@ -270,5 +249,29 @@ impl Push {
                 is_held || !transition.dark.contains(&at.node)
             }
         }
+    }
+
+    /// Whether the phase of a task has come.
+    fn is_in_phase(&self, task: Task) -> bool {
+        match task {
+            Task::Block {
+                interim: Some(stage),
+                ..
+            } => self.phases.current() == Phase::Interim(stage),
+            Task::SlToVl { .. } => self.phases.current() == Phase::SlToVl,
+            _ => self.phases.is_last(),
+        }
+    }
+
+    /// Whether a switch accepts Sets with the M_Key that it holds and with its planned one.
+    fn accepts_key(&self, inventory: &Inventory, switch: Guid) -> bool {
+        let Some(&planned) = self.switch_keys.get(&switch) else {
+            return true;
+        };
+        let zero = inventory.port(PortKey::new(switch, PortNum::ZERO));
+        let held = zero.and_then(|port| port.info.as_ref());
+        let held = held.map_or(0, PortInfo::m_key);
+        // Without a key it accepts any, before the change and after.
+        held == 0 || planned == held
     }
 }

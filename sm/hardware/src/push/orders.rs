@@ -5,8 +5,8 @@ use rsm_mad::wire::attr::{
     ArInfo, Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
     PortPhysicalState, PortState, SlToVlMapping, SwitchInfo,
 };
+use rsm_model::p_keys as image;
 use rsm_model::port_info::{FieldMask, PortSettings};
-use rsm_model::{InventoryNode, p_keys as image};
 
 use super::{Cause, FailedSet, Order, Push, Task};
 use crate::sweep::inventory::Inventory;
@@ -168,9 +168,7 @@ impl Push {
             }
             Task::PKeys(key, block) => {
                 let table = self.ports.get(&key)?.p_keys.block(block)?.table();
-                let is_switch = inventory
-                    .node(key.node)
-                    .is_some_and(InventoryNode::is_switch);
+                let is_switch = inventory.is_switch(key.node);
                 let modifier = image::modifier(is_switch, key.port, block);
                 (key, PKeyTable::ID, modifier, *table.as_data())
             }

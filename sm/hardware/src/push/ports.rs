@@ -16,7 +16,7 @@ pub(super) struct PortPush {
     on_its_way: bool,
     configured: bool,
     given_up: bool,
-    /// Its settings go in a Set of their own, before its state.
+    /// The port's settings go in a Set of their own, before its state.
     apart: bool,
 }
 

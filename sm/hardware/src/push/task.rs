@@ -128,9 +128,9 @@ impl Task {
 /// How far a Set of PortInfo takes a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PortStep {
-    /// Its settings; the state stays.
+    /// The port's settings; the state stays.
     Configure,
-    /// Its settings, and Armed.
+    /// The port's settings, and Armed.
     Arm,
     /// Active.
     Activate,

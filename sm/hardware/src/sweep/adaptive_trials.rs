@@ -21,7 +21,7 @@ const SILENT_MAX: u8 = 6;
 pub enum TrialFault {
     /// The switch did not answer.
     Silent,
-    /// It refused, or did not keep what was set.
+    /// The switch refused, or did not keep what was set.
     Refused,
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::PortState;
-use rsm_model::{InventoryNode, InventoryPort};
+use rsm_model::InventoryPort;
 
 use super::fault::Fault;
 use super::inventory::Inventory;
@@ -41,11 +41,7 @@ impl Sweep {
     /// Notes that a cable is about to be found between two ports, one of which had another.
     pub(super) fn note_move(&mut self, inventory: &Inventory, a: PortKey, b: PortKey) {
         self.moves.is_due = true;
-        let is_switch = |key: PortKey| {
-            inventory
-                .node(key.node)
-                .is_some_and(InventoryNode::is_switch)
-        };
+        let is_switch = |key: PortKey| inventory.is_switch(key.node);
         self.moves.is_of_trunk |= is_switch(a) && is_switch(b);
         for key in [a, b] {
             let peer = inventory.port(key).and_then(|port| port.peer);
@@ -118,7 +114,7 @@ impl Sweep {
         let is_of_switch = |guid| {
             let end = inventory.port_with_guid(guid);
             let guid = end.map_or(guid, |end| end.node);
-            inventory.node(guid).is_some_and(InventoryNode::is_switch)
+            inventory.is_switch(guid)
         };
         let is_new = |port| {
             let before = self.faults_before.port(port);

@@ -153,6 +153,7 @@ impl Sweep {
         }
     }
 
+    /// Takes the answer to a query.
     pub(super) fn on_attribute(
         &mut self,
         inventory: &mut Inventory,
@@ -163,11 +164,7 @@ impl Sweep {
         match query {
             Query::Node(_) => {}
             Query::Description(guid) => {
-                if let Some(node) = inventory.node_mut(guid) {
-                    let description = *NodeDescription::from_data(data);
-                    self.changed |= node.description != Some(description);
-                    node.description = Some(description);
-                }
+                self.on_description(inventory, guid, *NodeDescription::from_data(data));
             }
             Query::Switch(guid) => self.on_switch(inventory, guid, SwitchInfo::from_data(data)),
             Query::Port(key) => {
@@ -225,19 +222,33 @@ impl Sweep {
                 self.on_error_correction(inventory, key, mode);
             }
             Query::VPorts(key, query) => self.on_vports(inventory, key, query, data),
-            Query::Sm(key) => {
-                let info = *SmInfo::from_data(data);
-                let known = inventory.manager(key);
-                inventory.put_manager(key, Some(info));
-                let shown = |sm: SmInfo| (sm.priority(), sm.sm_state(), sm.sm_key());
-                self.changed |= known.map(shown) != inventory.manager(key).map(shown);
-            }
+            Query::Sm(key) => self.on_manager(inventory, key, *SmInfo::from_data(data)),
         }
         match query {
             Query::Description(guid) | Query::Switch(guid) => self.on_met(inventory, guid),
             Query::Port(key) => self.on_met(inventory, key.node),
             _ => {}
         }
+    }
+
+    fn on_description(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        description: NodeDescription,
+    ) {
+        if let Some(node) = inventory.node_mut(guid) {
+            self.changed |= node.description != Some(description);
+            node.description = Some(description);
+        }
+    }
+
+    /// Takes SMInfo of another manager.
+    fn on_manager(&mut self, inventory: &mut Inventory, key: PortKey, info: SmInfo) {
+        let known = inventory.manager(key);
+        inventory.put_manager(key, Some(info));
+        let shown = |sm: SmInfo| (sm.priority(), sm.sm_state(), sm.sm_key());
+        self.changed |= known.map(shown) != inventory.manager(key).map(shown);
     }
 
     /// Takes a block of a forwarding table.
@@ -402,7 +413,7 @@ impl Sweep {
         self.see_sl2vl(inventory, key);
         self.see_manager(inventory, key, info);
         let is_local = inventory.local == Some(key);
-        if key.port != PortNum::ZERO && (is_local || is_in_switch(inventory, key)) {
+        if key.port != PortNum::ZERO && (is_local || inventory.is_switch(key.node)) {
             self.see_link(inventory, key, before, info.port_state());
         }
     }
@@ -412,7 +423,7 @@ impl Sweep {
         let is_local = inventory.local == Some(key);
         let external = key.port != PortNum::ZERO;
         if info.capability_mask().contains(CapabilityMask::IS_SM)
-            && (is_local || !(external && is_in_switch(inventory, key)))
+            && (is_local || !(external && inventory.is_switch(key.node)))
         {
             if !is_local {
                 self.ask(Query::Sm(key));
@@ -483,12 +494,6 @@ impl Sweep {
             self.pass_on(inventory, key);
         }
     }
-}
-
-fn is_in_switch(inventory: &Inventory, key: PortKey) -> bool {
-    inventory
-        .node(key.node)
-        .is_some_and(InventoryNode::is_switch)
 }
 
 /// PortInfo without what a device counts and measures by itself.

@@ -147,8 +147,8 @@ pub fn subject_of(query: Query) -> Option<Subject> {
     }
 }
 
-/// What leaves questions unanswered: ports behind which no node answers, nodes that owe answers, and
-/// suspects.
+/// Subjects that leave questions unanswered: ports behind which no node answers, nodes that owe
+/// answers, and suspects.
 pub fn silent(inventory: &Inventory) -> BTreeSet<Subject> {
     let faults = &inventory.faults;
     let behind = faults.unanswering().map(Subject::Port);
@@ -197,12 +197,8 @@ pub fn findings(
         let kind = FindingKind::Unanswering;
         Some(Finding::new(kind, subject, severity, text))
     });
-    let keys = m_key::findings(inventory, |port| place(inventory, port));
+    let keys = m_key::findings(inventory, |port| inventory.port_name(port));
     ports.chain(nodes).chain(suspects).chain(keys).collect()
-}
-
-fn place(inventory: &Inventory, port: PortKey) -> String {
-    format!("{} port {}", inventory.name(port.node), port.port)
 }
 
 /// The finding about a fault at a port; `None`: a silence that is not shown yet.
@@ -213,7 +209,7 @@ fn of_port(
     severity: Option<Severity>,
 ) -> Option<Finding> {
     let name = |guid: Guid| inventory.name(guid);
-    let place = |port: PortKey| place(inventory, port);
+    let place = |port: PortKey| inventory.port_name(port);
     let (kind, severity, text) = match fault {
         Fault::Unanswering { known: Some(guid) } => (
             FindingKind::Unanswering,

@@ -30,13 +30,14 @@ struct State {
 /// The verdict on the PortInfo of a port that holds a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sight {
-    /// It holds a key of this subnet manager, or none.
+    /// The port holds a key of this subnet manager, or none.
     Known,
-    /// It shows a key that this subnet manager does not have.
+    /// The port shows a key that this subnet manager does not have.
     Foreign,
-    /// It hides its key, and the next candidate may be the right one.
+    /// The port hides its key, and the next candidate may be the right one.
     TryNext,
-    /// It hides its key, and has refused all candidates; or there is no key behind its protection.
+    /// The port hides its key, and has refused all candidates; or there is no key behind its
+    /// protection.
     Hidden,
 }
 

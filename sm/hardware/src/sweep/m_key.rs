@@ -9,8 +9,8 @@ use rsm_config::m_keys::{Generations, KeyHolder, MKeyPolicy};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 use rsm_mad::wire::attr::{NodeType, PortInfo};
+use rsm_model::MKeySign;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_model::{InventoryNode, MKeySign};
 
 use super::Query;
 use super::fault::Fault;
@@ -33,7 +33,7 @@ impl Inventory {
         KeyHolder {
             port,
             guid: self.port(port).map_or(Guid::ZERO, |port| port.guid),
-            is_switch: self.node(key.node).is_some_and(InventoryNode::is_switch),
+            is_switch: self.is_switch(key.node),
         }
     }
 

@@ -18,7 +18,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
-use rsm_model::InventoryNode;
 
 use super::inventory::Inventory;
 use super::suspicion::{ATTEMPTS_TO_SUSPICION, Suspicion, cables};
@@ -155,9 +154,7 @@ impl Sweep {
         let peer = node.port(from.port).and_then(|port| port.peer);
         if let (Some(peer), Ok(path)) = (peer, node.path.child(from.port))
             && peer.node != from.node
-            && inventory
-                .node(peer.node)
-                .is_some_and(InventoryNode::is_switch)
+            && inventory.is_switch(peer.node)
         {
             self.meet_outward(inventory, peer.node, path);
         }
@@ -318,8 +315,8 @@ impl Sweep {
         self.again(Query::Switch(guid));
     }
 
-    /// What the search did not reach, at the end of the sweep: suspects, if a cable leads there.
-    /// Questions that were kept for them are owed.
+    /// Ends the search outward with the sweep: places that it did not reach are suspects, if a
+    /// cable leads there, and owe the answers to the questions that were kept for them.
     pub(super) fn end_outward(&mut self, inventory: &mut Inventory) {
         let Some(outward) = self.outward.take() else {
             return;

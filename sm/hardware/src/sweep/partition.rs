@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PKeyTable, PortInfo, PortState};
-use rsm_model::InventoryNode;
 use rsm_model::managed::Origin;
 use rsm_model::p_keys::{self, PKeyImage};
 
@@ -25,9 +24,7 @@ impl Sweep {
         key: PortKey,
         before: Option<&PortInfo>,
     ) {
-        let is_switch = inventory
-            .node(key.node)
-            .is_some_and(InventoryNode::is_switch);
+        let is_switch = inventory.is_switch(key.node);
         let Some(info) = inventory.port(key).and_then(|port| port.info) else {
             return;
         };
@@ -155,9 +152,7 @@ fn capacity(inventory: &Inventory, key: PortKey) -> u16 {
 
 /// The attribute modifier: on other nodes than switches the path of the Get selects the port.
 pub(super) fn modifier(inventory: &Inventory, key: PortKey, block: u16) -> u32 {
-    let is_switch = inventory
-        .node(key.node)
-        .is_some_and(InventoryNode::is_switch);
+    let is_switch = inventory.is_switch(key.node);
     p_keys::modifier(is_switch, key.port, block)
 }
 
@@ -165,7 +160,7 @@ pub(super) fn modifier(inventory: &Inventory, key: PortKey, block: u16) -> u32 {
 mod tests {
     use rsm_mad::wire::attr::{Attribute, NodeInfo, NodeType, PKey};
     use rsm_mad::wire::header::Status;
-    use rsm_model::InventoryPort;
+    use rsm_model::{InventoryNode, InventoryPort};
 
     use super::super::{AgentAnswer, SweepPolicy};
     use super::*;

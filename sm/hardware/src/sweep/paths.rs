@@ -58,7 +58,7 @@ pub(super) struct Search {
 /// A switch in a search, or its start.
 #[derive(Clone, Copy, Debug)]
 struct Passed {
-    /// Its place in the order of the search.
+    /// The switch's place in the order of the search.
     rank: u32,
     /// The first path to it. The node itself may hold another one since: that of its last NodeInfo.
     path: DirectedPath,

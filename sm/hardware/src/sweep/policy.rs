@@ -8,7 +8,7 @@ use rsm_plan::qos::Qos;
 
 use super::inventory::Inventory;
 
-/// What a sweep reads beside nodes, ports and forwarding tables.
+/// The attributes that a sweep reads beside nodes, ports and forwarding tables.
 #[derive(Clone, Debug, Default)]
 pub struct SweepPolicy {
     /// SLtoVLMappingTables: the engine in use may need them.

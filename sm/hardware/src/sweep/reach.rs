@@ -214,7 +214,7 @@ fn leads_to(
 enum Hop {
     /// The packet is at this port of a switch.
     On(PortKey),
-    /// Its way ends; `true`: at its destination.
+    /// The packet's way ends; `true`: at its destination.
     End(bool),
 }
 

@@ -298,7 +298,7 @@ impl Sweep {
 
     /// Takes note of a part that differs, and reads the rest of its switch.
     fn on_overwritten(&mut self, inventory: &Inventory, guid: Guid) -> &mut Overwritten {
-        let is_switch = inventory.node(guid).is_some_and(InventoryNode::is_switch);
+        let is_switch = inventory.is_switch(guid);
         if is_switch && self.read_back.samples.per_switch > 0 {
             self.read_whole(inventory, guid);
         }

@@ -425,9 +425,7 @@ impl Sweep {
     /// Handles the loss of the cable from `from` to `peer`, according to `from`: the last answer of
     /// `peer` no longer holds.
     pub(super) fn lost(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
-        let is_switch = inventory
-            .node(peer.node)
-            .is_some_and(InventoryNode::is_switch);
+        let is_switch = inventory.is_switch(peer.node);
         let is_local = inventory.local == Some(peer);
         inventory.put_manager(peer, None);
         if !is_switch
@@ -569,7 +567,7 @@ impl Sweep {
             .copied()
             .collect::<Vec<_>>()
         {
-            let is_switch = inventory.node(guid).is_some_and(InventoryNode::is_switch);
+            let is_switch = inventory.is_switch(guid);
             let query = if is_switch {
                 Query::Switch(guid)
             } else {
@@ -607,9 +605,7 @@ impl Sweep {
 /// node.
 fn witnesses(inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
     let can_tell = |peer: &PortKey| {
-        let is_switch = inventory
-            .node(peer.node)
-            .is_some_and(InventoryNode::is_switch);
+        let is_switch = inventory.is_switch(peer.node);
         is_switch && peer.node != guid || inventory.local == Some(*peer)
     };
     inventory

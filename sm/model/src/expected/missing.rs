@@ -436,7 +436,7 @@ impl Expected {
 }
 
 impl Missing {
-    /// Its former place: `leaf-03 port 7 and 3 more`.
+    /// The former place of the missing part: `leaf-03 port 7 and 3 more`.
     pub fn place(&self) -> String {
         let first = self.cables.first().zip(self.peers.first());
         let Some(((_, far), name)) = first else {

@@ -45,9 +45,9 @@ pub struct PortRef {
 /// A port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Port {
-    /// Its GUID; of a switch's external ports the GUID of its port 0.
+    /// The port's GUID; of a switch's external ports the GUID of its port 0.
     pub guid: Guid,
-    /// Its last answer; `None` if it never answered.
+    /// The last PortInfo; `None` if the port never answered.
     pub info: Option<PortInfo>,
     /// The other end of its cable; resolved by [`Fabric::peer`].
     pub peer: Option<PortKey>,
@@ -118,12 +118,12 @@ impl Port {
 pub struct Node {
     /// Its GUID.
     pub guid: Guid,
-    /// Its answer from when it was met.
+    /// NodeInfo from when the node was met.
     pub info: NodeInfo,
     /// The operator's name for it, or else its NodeDescription, lossily as text; empty if it has
     /// none.
     pub description: String,
-    /// Its NodeDescription, where the operator has given it a name.
+    /// The NodeDescription, where the operator has given the node a name.
     pub(crate) own_description: Option<String>,
     /// By number; index 0 is a switch's port 0 and unused elsewhere.
     pub ports: Vec<Port>,
@@ -151,8 +151,8 @@ impl Node {
         self.switch.is_some()
     }
 
-    /// Its NodeDescription, lossily as text; empty if it has none. By it, and not by the operator's
-    /// name, rsm recognises devices of one host.
+    /// The NodeDescription, lossily as text; empty if there is none. By it, and not by the
+    /// operator's name, rsm recognises devices of one host.
     pub fn reported(&self) -> &str {
         self.own_description.as_ref().unwrap_or(&self.description)
     }
@@ -164,7 +164,7 @@ impl Node {
             && (near.leads_to_aggregation_node || self.reported().starts_with(AGGREGATION_NODE))
     }
 
-    /// Its name, or its GUID if that is empty.
+    /// The node's name, or its GUID if that is empty.
     pub fn name(&self) -> String {
         if self.description.is_empty() {
             self.guid.to_string()
@@ -173,13 +173,13 @@ impl Node {
         }
     }
 
-    /// Its cables: the port of each, and the other end.
+    /// The node's cables: the port of each, and the other end.
     pub fn cables(&self) -> impl Iterator<Item = (PortKey, PortKey)> {
         let ports = (0..=u8::MAX).map(PortNum).zip(&self.ports);
         ports.filter_map(|(number, port)| Some((PortKey::new(self.guid, number), port.peer?)))
     }
 
-    /// Its cables whose end here is the lower (GUID, port) or the only one: over all nodes, each
+    /// The cables whose end here is the lower (GUID, port) or the only one: over all nodes, each
     /// cable once.
     pub fn first_ends(&self) -> impl Iterator<Item = (PortKey, PortKey)> {
         self.cables().filter(|(here, there)| here <= there)
@@ -365,6 +365,22 @@ impl Fabric {
     /// The node with this GUID.
     pub fn node_of(&self, guid: Guid) -> Option<&Node> {
         Some(self.node(self.find(guid)?))
+    }
+
+    /// Whether the node with this GUID is there and a switch that can be programmed.
+    pub fn is_switch(&self, guid: Guid) -> bool {
+        self.node_of(guid).is_some_and(Node::is_switch)
+    }
+
+    /// The name of a node; its GUID where the node is not there.
+    pub fn name(&self, guid: Guid) -> String {
+        self.node_of(guid)
+            .map_or_else(|| guid.to_string(), Node::name)
+    }
+
+    /// The name of a port for operators: `leaf-03 port 7`.
+    pub fn port_name(&self, port: PortKey) -> String {
+        format!("{} port {}", self.name(port.node), port.port)
     }
 
     /// All nodes with their indices.

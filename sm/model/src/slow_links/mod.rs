@@ -178,8 +178,8 @@ impl Below for BelowEnds {
         };
         format!(
             "the link between {} and {} runs at {}x {}, both ends could do {}x {}: it carries less than it could; {advice}",
-            name(low, fabric),
-            name(self.peer, fabric),
+            fabric.port_name(low),
+            fabric.port_name(self.peer),
             self.rate.lanes,
             self.rate.speed,
             self.width.lanes(),
@@ -195,18 +195,12 @@ impl Below for BelowSiblings {
             "the cable between {} and {} carries {} Gb/s, most of its siblings {} Gb/s: routes give it less \
              by its rate, and the switches have less bandwidth; see whether a lane is dead or the cable is \
              for a lower speed, or train the link again",
-            name(low, fabric),
-            name(self.peer, fabric),
+            fabric.port_name(low),
+            fabric.port_name(self.peer),
             gbps(self.mbps),
             gbps(self.siblings_mbps)
         )
     }
-}
-
-fn name(key: PortKey, fabric: &Fabric) -> String {
-    let node = fabric.node_of(key.node);
-    let node = node.map_or_else(|| key.node.to_string(), Node::name);
-    format!("{node} port {}", key.port)
 }
 
 /// The ends whose links differ; none, at no cost, where the two share them.

@@ -82,7 +82,7 @@ impl Step {
 
 /// The consequence of a setting that rsm has read.
 enum Reading {
-    /// It is as wanted.
+    /// The setting is as wanted.
     Right,
     /// Another request follows: a Set, or a Get after one.
     Again,
@@ -106,7 +106,7 @@ pub(super) struct Request {
 pub(super) struct Agent {
     pub(super) lid: Lid,
     pub(super) device: Device,
-    /// Its next turn; `None` while a request is in flight, and when nothing is left to do.
+    /// The agent's next turn; `None` while a request is in flight, and when nothing is left to do.
     pub(super) due: Option<Time>,
     step: Step,
     /// Whether the step's next request is a Set.

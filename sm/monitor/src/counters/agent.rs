@@ -63,7 +63,7 @@ struct Round {
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
     pub(super) shown: Arc<AgentCounters>,
-    /// Its turn in the collector's queue; `None` while a request is in flight.
+    /// The agent's turn in the collector's queue; `None` while a request is in flight.
     pub(super) due: Option<Time>,
     /// Whether each port, by index, has a cable with a link.
     linked: Box<[bool]>,

@@ -8,9 +8,9 @@ use rsm_mad::wire::perf::{
 /// bits, which stay at their highest value.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Causes {
-    /// Those of PortRcvErrors; `None` if the device does not tell, or has not been asked.
+    /// The causes of PortRcvErrors; `None` if the device does not tell, or has not been asked.
     pub rcv: Option<RcvCauses>,
-    /// Those of PortXmitDiscards; `None` as above.
+    /// The causes of PortXmitDiscards; `None` as above.
     pub xmit: Option<XmitCauses>,
     /// The blocks and symbols of forward error correction, where errors of the link moved; `None` as
     /// above.

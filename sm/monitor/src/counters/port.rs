@@ -82,9 +82,9 @@ impl FromIterator<Counter> for Mask {
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Sample {
     pub(super) values: CounterSet,
-    /// Those that the device counts and the answers have.
+    /// Counters that the device has and the answers show.
     pub(super) present: Mask,
-    /// Those that stay at, or wrap from, the highest value of PortCounters.
+    /// Counters that stay at, or wrap from, the highest value of PortCounters.
     pub(super) narrow: Mask,
 }
 
@@ -126,7 +126,7 @@ pub struct Rates {
 pub struct ErrorRates([f32; ERRORS]);
 
 impl ErrorRates {
-    /// Those of one counter; zero for [`TRAFFIC`].
+    /// The errors of one counter in an hour; zero for [`TRAFFIC`].
     pub fn per_hour(&self, counter: Counter) -> f64 {
         error_place(counter).map_or(0.0, |place| f64::from(self.0[place]))
     }

@@ -14,17 +14,17 @@ use super::stats::CollectorStats;
 /// Whether an agent answers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum AgentState {
-    /// It has not been asked yet.
+    /// The agent has not been asked yet.
     #[default]
     New,
-    /// Its last answer was right.
+    /// The agent's last answer was right.
     Answers,
     /// This many requests in a row had no answer: it is asked more and more rarely, up to ten
     /// minutes apart. At least 1 after the answer that it has no time: then it is asked again after
     /// the usual time.
     Silent(u16),
-    /// It knows no attribute with counters, or wants requests sent to where rsm cannot send them.
-    /// It is asked once an hour.
+    /// The agent knows no attribute with counters, or wants requests sent to where rsm cannot send
+    /// them. It is asked once an hour.
     Unreadable,
 }
 
@@ -39,7 +39,7 @@ pub struct AgentCounters {
     pub is_switch: bool,
     /// Whether it answers.
     pub state: AgentState,
-    /// Its capabilities, empty until it has told them.
+    /// The agent's capabilities, empty until it has told them.
     pub capabilities: PerfCapabilityMask,
     /// Its further capabilities.
     pub capabilities2: PerfCapabilityMask2,

@@ -37,7 +37,7 @@ pub struct SavedHealth {
     pub limits: u64,
     /// At most [`MAX_PORTS`](super::MAX_PORTS).
     pub ill: BTreeMap<PortKey, SavedIllness>,
-    /// Those that routes go around.
+    /// Ports that routes go around.
     pub isolated: BTreeSet<PortKey>,
 }
 

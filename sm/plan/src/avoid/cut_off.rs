@@ -107,7 +107,7 @@ impl<'a> Reached<'a> {
                 .iter()
                 .any(|&port| is_out(Part::Port(port)) || is_out(Part::Node(port.node)))
         };
-        let mut joined = Joined::by(graph, carries);
+        let joined = Joined::by(graph, carries);
         let mut reached = Reached {
             avoid,
             graph,
@@ -118,9 +118,9 @@ impl<'a> Reached<'a> {
             .local
             .and_then(|local| reached.switch_of(local));
         reached.home = own.map(|own| {
-            let home = joined.set(own);
             let all = 0..graph.switches.len();
-            all.filter(|&switch| joined.set(switch) == home).collect()
+            all.filter(|&switch| joined.are_joined([own, switch]))
+                .collect()
         });
         reached
     }

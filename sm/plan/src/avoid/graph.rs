@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use petgraph::unionfind::UnionFind;
 use rsm_ids::{Guid, PortKey};
 use rsm_model::fabric::{Fabric, Node};
 
@@ -10,7 +11,7 @@ use rsm_model::fabric::{Fabric, Node};
 pub(super) struct Cable {
     /// The switches at its ends, by number.
     pub(super) ends: [usize; 2],
-    /// Its ports, the lower first.
+    /// The cable's ports, the lower first.
     pub(super) ports: [PortKey; 2],
 }
 
@@ -95,25 +96,20 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Which switches are joined: disjoint sets of numbers.
-#[derive(Clone)]
+/// The switches that cables join, by number, and how many sets of them are apart.
 pub(super) struct Joined {
-    parent: Vec<usize>,
+    of: UnionFind<usize>,
     sets: usize,
 }
 
 impl Joined {
-    /// `count` switches, each alone.
-    pub(super) fn new(count: usize) -> Joined {
-        Joined {
-            parent: (0..count).collect(),
-            sets: count,
-        }
-    }
-
     /// The switches of `graph`, joined by those of its cables that `carries` holds for.
     pub(super) fn by(graph: &Graph<'_>, carries: impl Fn(usize) -> bool) -> Joined {
-        let mut joined = Joined::new(graph.switches.len());
+        let count = graph.switches.len();
+        let mut joined = Joined {
+            of: UnionFind::new(count),
+            sets: count,
+        };
         for (number, cable) in graph.cables.iter().enumerate() {
             if carries(number) {
                 joined.join(cable.ends);
@@ -122,21 +118,16 @@ impl Joined {
         joined
     }
 
-    /// The number that stands for the set of a switch.
-    pub(super) fn set(&mut self, mut switch: usize) -> usize {
-        while self.parent[switch] != switch {
-            self.parent[switch] = self.parent[self.parent[switch]];
-            switch = self.parent[switch];
-        }
-        switch
+    /// Whether two switches are in one set.
+    pub(super) fn are_joined(&self, [a, b]: [usize; 2]) -> bool {
+        self.of.equiv(a, b)
     }
 
     /// Joins the sets of two switches. Returns whether they were two.
     pub(super) fn join(&mut self, [a, b]: [usize; 2]) -> bool {
-        let (a, b) = (self.set(a), self.set(b));
-        self.parent[a] = b;
-        self.sets -= usize::from(a != b);
-        a != b
+        let were_two = self.of.union(a, b);
+        self.sets -= usize::from(were_two);
+        were_two
     }
 
     /// How many sets there are.

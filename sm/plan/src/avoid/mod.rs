@@ -45,7 +45,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Its port, or port 0 of its node.
+    /// The part's port, or port 0 of its node.
     pub fn key(self) -> PortKey {
         match self {
             Part::Node(guid) => PortKey::new(guid, PortNum::ZERO),
@@ -92,7 +92,7 @@ pub struct Drained {
 pub enum Reason {
     /// An operator drained it.
     Drained(Drained),
-    /// It loses or damages packets; the text says how.
+    /// The part loses or damages packets; the text says how.
     Unhealthy(String),
 }
 

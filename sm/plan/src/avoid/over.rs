@@ -53,11 +53,6 @@ pub fn over<'a>(
 
 /// The ports of switches from which packets go over a part.
 fn exits(part: Part, fabric: &Fabric) -> Option<Vec<PortKey>> {
-    let is_switch = |key: &PortKey| {
-        fabric
-            .node_of(key.node)
-            .is_some_and(|node| node.is_switch())
-    };
     let ends: Vec<PortKey> = match part {
         Part::Node(guid) => fabric
             .node_of(guid)?
@@ -69,5 +64,6 @@ fn exits(part: Part, fabric: &Fabric) -> Option<Vec<PortKey>> {
             vec![key, peer]
         }
     };
-    Some(ends.into_iter().filter(is_switch).collect())
+    let exits = ends.into_iter().filter(|key| fabric.is_switch(key.node));
+    Some(exits.collect())
 }

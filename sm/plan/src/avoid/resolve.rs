@@ -26,8 +26,7 @@ impl Avoid {
     /// ones are used first, then the ones drained longest ago: work at those drained last is more
     /// likely under way.
     pub fn resolve(&self, fabric: &Fabric, damped: &BTreeSet<PortKey>) -> Resolved {
-        let is_switch = |guid| fabric.node_of(guid).is_some_and(|node| node.is_switch());
-        if !self.parts.keys().any(|part| is_switch(part.node())) {
+        if !self.parts.keys().any(|part| fabric.is_switch(part.node())) {
             return Resolved::default();
         }
         let graph = Graph::of(fabric, damped);
@@ -172,9 +171,8 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    fn joins(&mut self, cable: usize) -> bool {
-        let [a, b] = self.graph.cables[cable].ends;
-        self.joined.set(a) != self.joined.set(b)
+    fn joins(&self, cable: usize) -> bool {
+        !self.joined.are_joined(self.graph.cables[cable].ends)
     }
 
     /// The cables that carry packets again with a part, as long as no other part keeps them out.

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use rsm_ids::PortNum;
-use rsm_model::vports::{PortVPorts, VNode, VPort};
+use rsm_model::vports::{PortVPorts, VNode, VPort, VPortKey};
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind, PortSpec};
 

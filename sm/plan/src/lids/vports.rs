@@ -9,36 +9,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rsm_ids::{Guid, Lid, Lmc, PortKey};
+use rsm_ids::{Guid, Lid, Lmc};
 use rsm_model::fabric::{Fabric, Node};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_model::vports::{INDICES_MAX, PortVPorts, VPort, VPortKey};
+use rsm_model::vports::{INDICES_MAX, VPort, VPortKey};
 
 use super::{Claim, Claims, LidPlan, smallest_table};
 
 /// Virtual ports that a finding names; it counts the others.
 const NAMES_SHOWN: usize = 10;
-
-impl LidPlan {
-    /// The LID of a virtual port of `vports`, its own or the one that it shares; `None` for one
-    /// that is not served.
-    pub fn of_vport(&self, vports: &PortVPorts, key: VPortKey) -> Option<Lid> {
-        let own = *self.vports.get(&key)?;
-        if own.is_unicast() {
-            return Some(own);
-        }
-        let index = vports.get(key.index)?.info.lid_by_vport_index();
-        let of_other = self.vports.get(&VPortKey { index, ..key });
-        let of_other = of_other.copied().filter(|lid| lid.is_unicast());
-        of_other.or_else(|| self.lids.get(&key.port).map(|claim| claim.base))
-    }
-
-    /// The own LIDs of a port's virtual ports.
-    pub fn vport_lids(&self, port: PortKey) -> impl Iterator<Item = Lid> + '_ {
-        let all = self.vports.range(VPortKey::all_of(port));
-        all.map(|(_, &lid)| lid).filter(|lid| lid.is_unicast())
-    }
-}
 
 /// Whether any node with virtual ports differs between two fabrics.
 pub(super) fn may_differ(before: &Fabric, fabric: &Fabric) -> bool {
@@ -170,11 +149,10 @@ fn beyond_the_last_index(fabric: &Fabric) -> Vec<Finding> {
     let ports = ports.take(NAMES_SHOWN);
     ports
         .map(|(key, top)| {
-            let name = fabric.node_of(key.node).map(Node::name).unwrap_or_default();
+            let name = fabric.port_name(key);
             let text = format!(
-                "{name} port {} has virtual ports up to index {top}: those from {INDICES_MAX} on stay \
-                 as they are; let the host use lower indices",
-                key.port
+                "{name} has virtual ports up to index {top}: those from {INDICES_MAX} on stay \
+                 as they are; let the host use lower indices"
             );
             let kind = FindingKind::Incomplete;
             Finding::new(kind, Subject::Port(key), Severity::Warning, text)
@@ -210,9 +188,7 @@ fn exhausted(fabric: &Fabric, left_out: &[VPortKey]) -> Option<Finding> {
 }
 
 fn place(fabric: &Fabric, key: VPortKey) -> String {
-    let node = fabric.node_of(key.port.node);
-    let name = node.map_or_else(|| key.port.node.to_string(), Node::name);
-    format!("{name} port {} vport {}", key.port.port, key.index)
+    format!("{} vport {}", fabric.port_name(key.port), key.index)
 }
 
 /// LIDs that are taken or reserved.

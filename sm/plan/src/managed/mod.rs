@@ -17,7 +17,7 @@ use rsm_model::alias_guids::AliasGuids;
 use rsm_model::managed::{BlockKey, BlockPlace, Content, ManagedAttribute, Origin};
 use rsm_model::{Hardware, InventoryPort};
 
-use super::Plan;
+use crate::plan::Plan;
 use crate::qos::Qos;
 
 /// The planned part of a managed attribute.

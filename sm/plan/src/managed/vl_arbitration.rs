@@ -11,8 +11,7 @@ use crate::qos::PortTables;
 /// The blocks with the operator's weights.
 pub(super) static VL_ARBITRATION: Planned = Planned {
     blocks: |source, key, _| {
-        let node = source.hardware.node(key.node);
-        let of_switch = node.is_some_and(|node| node.is_switch());
+        let of_switch = source.hardware.is_switch(key.node);
         let bit = if of_switch { OF_SWITCH } else { 0 };
         let tables = tables(source, key);
         let blocks = tables.iter().flat_map(PortTables::blocks);

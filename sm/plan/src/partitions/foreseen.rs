@@ -80,8 +80,7 @@ fn too_fast(
     let slow: Vec<String> = members
         .filter_map(|&at| {
             let short = shortcoming(fabric, at, group)?;
-            let node = fabric.node(at.node).name();
-            Some(format!("{node} port {} ({short})", at.port))
+            Some(format!("{} ({short})", fabric.port_name(fabric.key(at))))
         })
         .collect();
     if slow.is_empty() {
@@ -139,7 +138,7 @@ fn limited_only(
         let base = partition.p_key.base();
         let members = hosts.iter().filter(|&&at| holds(fabric, plan, at, base));
         let members: Vec<String> = members
-            .map(|at| format!("{} port {}", fabric.node(at.node).name(), at.port))
+            .map(|at| fabric.port_name(fabric.key(*at)))
             .collect();
         let text = format!(
             "partition `{}` ({}): all {} members are limited members, and limited members do not talk with each other: none of \
@@ -215,8 +214,8 @@ fn node_guid(
     let guids: Vec<String> = ports
         .iter()
         .map(|&at| {
-            let node = fabric.node(at.node).name();
-            format!("{} ({node} port {})", fabric.port(at).guid, at.port)
+            let name = fabric.port_name(fabric.key(at));
+            format!("{} ({name})", fabric.port(at).guid)
         })
         .collect();
     let name = partitions.find(p_key).map_or("", |found| &found.name);

@@ -208,7 +208,7 @@ impl<'a> Ends<'a> {
 
     fn name(&self, index: usize) -> String {
         let at = self.at(index);
-        let port = format!("{} port {}", self.fabric.node(at.node).name(), at.port);
+        let port = self.fabric.port_name(self.fabric.key(at));
         match index.checked_sub(self.ports.list().len()) {
             None => port,
             Some(vport) => format!("{port} vport {}", self.guids[vport]),

@@ -329,7 +329,7 @@ impl Complaints {
         let count = self.counts.entry(kind).or_default();
         *count += 1;
         if *count <= FINDINGS_SHOWN {
-            let place = format!("{} port {}", fabric.node(at.node).name(), at.port);
+            let place = fabric.port_name(fabric.key(at));
             self.findings.push(Finding::new(
                 kind,
                 Subject::Port(fabric.key(at)),

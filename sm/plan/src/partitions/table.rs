@@ -17,8 +17,8 @@ pub(super) struct Arrangement {
 pub(super) enum First {
     /// The operator wants it there: it moves there.
     Claimed(PKey),
-    /// It goes there unless the port holds it at another index, and index 0 has another key that
-    /// stays: where that key goes, this one takes its place, as with OpenSM.
+    /// The key goes there unless the port holds it at another index, and index 0 has another key
+    /// that stays: where that key goes, this one takes its place, as with OpenSM.
     Usual(PKey),
     /// Any key may go there.
     Any,

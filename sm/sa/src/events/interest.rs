@@ -11,7 +11,7 @@ pub enum Sources {
     All,
     /// The one with this GID.
     Port(Gid),
-    /// Those with LIDs from the first to the last.
+    /// Ports with LIDs from the first to the last.
     Lids(Lid, Lid),
 }
 

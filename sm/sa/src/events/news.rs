@@ -27,7 +27,7 @@ pub enum Audience {
     Issuer(Arc<[PKey]>),
     /// The subnet manager issues the notice, about a port with these P_Keys.
     Port(Arc<[PKey]>),
-    /// It is about a multicast group of this partition.
+    /// The notice is about a multicast group of this partition.
     Group(PKey),
 }
 

@@ -58,7 +58,7 @@ struct Subscriber {
     /// Number of the next notice to examine.
     next: u64,
     pending: Option<Pending>,
-    /// It is in `ready`.
+    /// The subscriber is in `ready`.
     queued: bool,
 }
 

@@ -34,7 +34,7 @@ impl SubscriptionsView {
         self.iter().map(save)
     }
 
-    /// Those from `first` on, in the order of their ports and numbers.
+    /// Subscriptions from `first` on, in the order of their ports and numbers.
     pub fn save_not_before(
         &self,
         first: SubscriptionId,

@@ -22,7 +22,7 @@ impl SubscriptionsView {
         self.0.iter().map(|(&id, subscription)| (id, subscription))
     }
 
-    /// Those from `first` on, in the same order.
+    /// Subscriptions from `first` on, in the same order.
     pub fn not_before(
         &self,
         first: SubscriptionId,

@@ -40,11 +40,11 @@ pub struct Parameters {
 pub struct MulticastGroup {
     /// The parameters of its packets.
     pub parameters: Parameters,
-    /// Its multicast LID; other groups of the same partition may have the same.
+    /// The group's multicast LID; other groups of the same partition may have the same.
     pub mlid: Lid,
-    /// It exists even without members.
+    /// The group exists even without members.
     pub well_known: bool,
-    /// Its members, by the GUID in the PortGID, which may be an alias.
+    /// The group's members, by the GUID in the PortGID, which may be an alias.
     pub members: BTreeMap<Guid, MulticastMember>,
 }
 

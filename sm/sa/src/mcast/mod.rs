@@ -87,7 +87,7 @@ pub trait Ports {
 pub struct GroupRequester<'a> {
     /// The port that it asks from.
     pub port: MemberPort<'a>,
-    /// It showed the SM_Key.
+    /// The requester showed the SM_Key.
     pub trusted: bool,
 }
 

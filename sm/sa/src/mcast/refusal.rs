@@ -66,7 +66,7 @@ impl JoinRefusal {
         }
     }
 
-    /// What the operator can do.
+    /// The operator's remedy.
     pub fn remedy(&self) -> &'static str {
         match self {
             JoinRefusal::Rate { .. } => {

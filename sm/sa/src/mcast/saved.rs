@@ -16,7 +16,7 @@ use super::{GroupRegistry, MulticastGroup, MulticastMember, Parameters};
 pub struct SavedGroup {
     /// The parameters of its packets.
     pub parameters: Parameters,
-    /// Its multicast LID, which senders have learned.
+    /// The group's multicast LID, which senders have learned.
     pub mlid: Lid,
     /// Its members.
     pub members: Vec<SavedMember>,

@@ -27,7 +27,7 @@ pub struct GroupsView {
 pub struct McMemberAccess<'a> {
     /// Its partitions.
     pub p_keys: &'a [PKey],
-    /// It showed the SM_Key.
+    /// The requester showed the SM_Key.
     pub trusted: bool,
 }
 

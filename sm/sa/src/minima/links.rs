@@ -91,9 +91,9 @@ pub(super) fn follow_attachments(
 }
 
 impl Links {
-    /// Those after a change, where all links between switches carry the same before and after it;
-    /// `None` where not, and where it is not known what has changed. The switches of both topologies
-    /// are the same.
+    /// The minima after a change, where all links between switches carry the same before and after
+    /// it; `None` where not, and where it is not known what has changed. The switches of both
+    /// topologies are the same.
     pub(super) fn follow(
         &self,
         fabric: &Fabric,

@@ -200,34 +200,7 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
         print(|out| writeln!(out, "{json}"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let path = args
-        .inventory
-        .as_deref()
-        .context("no inventory of GPU hosts: give a folder or a file with --inventory")?;
-    let spec = args.command.fabric().unwrap_or_default();
-    let said = match &args.categories {
-        Some(file) => load_categories(file)?,
-        None => Categories::new(),
-    };
-    let netlist = offline::load_as(spec, Strictness::lenient_if(args.lenient))?;
-    let model = Fabric::of_netlist(&netlist);
-    let lids = lids::assign(&model, &Claims::new(), &Policy::default());
-    let topology = Arc::new(rsm_plan::topology(&model, &lids, &BTreeSet::new())?);
-    let sources = HostOrderSources {
-        gpus: inventory(path)?,
-        rails: true,
-        said: Arc::new(said),
-        ..HostOrderSources::default()
-    };
-    let order = HostOrder::new(&model, &topology, sources, &Arc::default());
-    let options = Options {
-        categories: order.categories.clone(),
-        numbers: order.numbers.clone(),
-        ..Options::default()
-    };
-    let routing = engine::route(args.engine, &topology, &options, None)?;
-    let tables = Arc::new(routing.tables);
-    let analysis = analyse(&order, &netlist, &topology, tables, args.sl);
+    let analysis = analysed(args)?;
     match &args.command {
         Command::Import { .. } => {}
         Command::Check { .. } => return check(&analysis, args.format),
@@ -277,6 +250,38 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The analysis of the inventory on the fabric, with the routes of an engine.
+fn analysed(args: &GpuArgs) -> anyhow::Result<Analysis> {
+    let path = args
+        .inventory
+        .as_deref()
+        .context("no inventory of GPU hosts: give a folder or a file with --inventory")?;
+    let spec = args.command.fabric().unwrap_or_default();
+    let said = match &args.categories {
+        Some(file) => load_categories(file)?,
+        None => Categories::new(),
+    };
+    let netlist = offline::load_as(spec, Strictness::lenient_if(args.lenient))?;
+    let model = Fabric::of_netlist(&netlist);
+    let lids = lids::assign(&model, &Claims::new(), &Policy::default());
+    let topology = Arc::new(rsm_plan::topology(&model, &lids, &BTreeSet::new())?);
+    let sources = HostOrderSources {
+        gpus: inventory(path)?,
+        rails: true,
+        said: Arc::new(said),
+        ..HostOrderSources::default()
+    };
+    let order = HostOrder::new(&model, &topology, sources, &Arc::default());
+    let options = Options {
+        categories: order.categories.clone(),
+        numbers: order.numbers.clone(),
+        ..Options::default()
+    };
+    let routing = engine::route(args.engine, &topology, &options, None)?;
+    let tables = Arc::new(routing.tables);
+    Ok(analyse(&order, &netlist, &topology, tables, args.sl))
 }
 
 fn check(analysis: &Analysis, format: Format) -> anyhow::Result<ExitCode> {

@@ -90,10 +90,9 @@ pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Res
 }
 
 fn name(fabric: &Fabric, key: PortKey) -> String {
-    let node = fabric.find(key.node).map(|node| fabric.node(node));
-    match node {
+    match fabric.node_of(key.node) {
         Some(node) if key.port.0 == 0 => node.name(),
-        Some(node) => format!("{} port {}", node.name(), key.port),
+        Some(_) => fabric.port_name(key),
         None => key.to_string(),
     }
 }

@@ -226,40 +226,13 @@ fn prepare(
     before: Option<&Before>,
 ) -> anyhow::Result<Bench> {
     let mut watch = Stopwatch::start();
-    let mut netlist = offline::load_as(&args.fabric, Strictness::lenient_if(args.lenient))?;
-    let mut missing = Vec::new();
-    if let Some(faults) = faults {
-        let intact = trunks(&netlist);
-        netlist = generate::fail(netlist, faults)?;
-        let now: BTreeSet<_> = trunks(&netlist).into_iter().collect();
-        let gone = intact.into_iter().filter(|trunk| !now.contains(trunk));
-        missing = gone.map(|[a, b]| (a.0, b.0)).collect();
-    }
+    let netlist = offline::load_as(&args.fabric, Strictness::lenient_if(args.lenient))?;
+    let (netlist, missing) = match faults {
+        Some(faults) => broken(netlist, faults)?,
+        None => (netlist, Vec::new()),
+    };
     let read = watch.lap();
-    let root_guids = root_guids(args.root_guid_file.as_deref())?;
-    let files = RoutingConfig {
-        port_order_file: args.port_order_file.clone(),
-        hop_weights_file: args.hop_weights_file.clone(),
-        uncounted_ports_file: args.uncounted_ports_file.clone(),
-        switch_ids_file: args.switch_ids_file.clone(),
-        torus_file: args.torus_file.clone(),
-        ..RoutingConfig::default()
-    };
-    let policy = Policy {
-        switch_rules: Arc::new(load_switch_rules(&files)?),
-        listed: Arc::new(load_port_order(&files)?),
-        layout: load_torus_layout(&files)?.map(Arc::new),
-        lmc: rsm_ids::Lmc::new(args.lmc)?,
-        engine: args.engine,
-        root_guids: root_guids.clone(),
-        categories: match &args.categories {
-            Some(file) => Arc::new(load_categories(file)?),
-            None => Arc::default(),
-        },
-        rails: !args.no_rails,
-        connect_roots: args.connect_roots,
-        ..Policy::default()
-    };
+    let policy = policy(args)?;
     let fabric = Fabric::of_netlist(&netlist);
     let claims = before.map_or_else(Claims::new, Before::claims);
     let lids = lids::assign(&fabric, &claims, &policy);
@@ -289,7 +262,7 @@ fn prepare(
         netlist,
         topology,
         options: Options {
-            root_guids,
+            root_guids: policy.root_guids.clone(),
             categories: order.categories.clone(),
             numbers: order.numbers.clone(),
             listed: policy.listed.clone(),
@@ -304,6 +277,44 @@ fn prepare(
         missing,
         read,
         model,
+    })
+}
+
+/// The fabric with `faults`, and the switches at the ends of the cables that are gone.
+fn broken(netlist: Netlist, faults: &str) -> anyhow::Result<(Netlist, Vec<(Guid, Guid)>)> {
+    let intact = trunks(&netlist);
+    let netlist = generate::fail(netlist, faults)?;
+    let now: BTreeSet<_> = trunks(&netlist).into_iter().collect();
+    let gone = intact.into_iter().filter(|trunk| !now.contains(trunk));
+    let missing = gone.map(|[a, b]| (a.0, b.0)).collect();
+    Ok((netlist, missing))
+}
+
+/// The planner's policy by the command line, with the files that it names.
+fn policy(args: &PlanArgs) -> anyhow::Result<Policy> {
+    let root_guids = root_guids(args.root_guid_file.as_deref())?;
+    let files = RoutingConfig {
+        port_order_file: args.port_order_file.clone(),
+        hop_weights_file: args.hop_weights_file.clone(),
+        uncounted_ports_file: args.uncounted_ports_file.clone(),
+        switch_ids_file: args.switch_ids_file.clone(),
+        torus_file: args.torus_file.clone(),
+        ..RoutingConfig::default()
+    };
+    Ok(Policy {
+        switch_rules: Arc::new(load_switch_rules(&files)?),
+        listed: Arc::new(load_port_order(&files)?),
+        layout: load_torus_layout(&files)?.map(Arc::new),
+        lmc: rsm_ids::Lmc::new(args.lmc)?,
+        engine: args.engine,
+        root_guids,
+        categories: match &args.categories {
+            Some(file) => Arc::new(load_categories(file)?),
+            None => Arc::default(),
+        },
+        rails: !args.no_rails,
+        connect_roots: args.connect_roots,
+        ..Policy::default()
     })
 }
 

@@ -95,7 +95,7 @@ fn is_executable(path: &Path) -> bool {
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// What the kernel makes of a program's file.
+/// The kernel's reading of a program's file.
 #[derive(Debug, PartialEq, Eq)]
 enum Image {
     /// `#!` and the interpreter's path.

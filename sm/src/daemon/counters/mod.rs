@@ -57,14 +57,14 @@ pub(super) type ErrorsSink = Box<dyn FnMut(Arc<BTreeMap<PortKey, PortErrors>>) -
 /// The settings of the thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Settings {
-    /// Those of the collector.
+    /// Settings of the collector.
     pub(super) collector: CountersConfig,
     /// The limits from which on the core is told of a port.
     pub(super) limits: SymptomLimits,
 }
 
 impl Settings {
-    /// Those of the configuration.
+    /// The settings of a configuration.
     pub(super) fn of(config: &Config) -> Settings {
         Settings {
             collector: collector(config),

@@ -26,7 +26,7 @@ use crate::daemon::sa::{AckJournal, HELD_AT_MOST, Wake};
 /// The table with the number of the last entry that the database has.
 const TABLE: &str = "journal";
 
-/// Its only row: the number of the last entry that the database has, big-endian.
+/// The table's only row: the number of the last entry that the database has, big-endian.
 const COVERED: &[u8] = b"covered";
 
 /// Bytes that may wait to be written: the requests of a whole subnet's hosts in one second. Beyond

@@ -125,7 +125,7 @@ pub(super) fn rows(persisted: &Persisted) -> Rows {
         .collect()
 }
 
-/// What is harmed between two lives.
+/// The harm between two lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Harm {
     None,

@@ -125,19 +125,7 @@ pub(super) fn open(
     clock: Clock,
     findings: DaemonFindings,
 ) -> anyhow::Result<(Keeper, Kept, Option<SharedView>)> {
-    let mut is_unopened = false;
-    let mut store: Box<dyn Store> = match dir {
-        Some(dir) => {
-            let store = FolderStore::open(dir, fabric)
-                .with_context(|| format!("cannot use the state directory {}", dir.display()))?;
-            if let Some(reason) = store.unopened() {
-                findings.fail(Part::Store, unwritten(reason));
-                is_unopened = true;
-            }
-            Box::new(store)
-        }
-        None => Box::new(MemoryStore::default()),
-    };
+    let (mut store, is_unopened) = open_folder(dir, fabric, &findings)?;
     let (mut persisted, report) = store.load().context("cannot read what was remembered")?;
     let mut owed = ChangeSet::new();
     if is_unopened {
@@ -204,6 +192,26 @@ pub(super) fn open(
         shared: handles,
     };
     Ok((keeper, kept, view))
+}
+
+/// The store in `dir`, and whether its database could not be opened: a finding says so, and the next
+/// commit tries again.
+fn open_folder(
+    dir: Option<&Path>,
+    fabric: StoreFabric,
+    findings: &DaemonFindings,
+) -> anyhow::Result<(Box<dyn Store>, bool)> {
+    let Some(dir) = dir else {
+        return Ok((Box::new(MemoryStore::default()), false));
+    };
+    let store = FolderStore::open(dir, fabric)
+        .with_context(|| format!("cannot use the state directory {}", dir.display()))?;
+    let unopened = store.unopened();
+    if let Some(reason) = unopened {
+        findings.fail(Part::Store, unwritten(reason));
+    }
+    let is_unopened = unopened.is_some();
+    Ok((Box::new(store), is_unopened))
 }
 
 /// Starts the journal in `dir`, and adds its entries to the contents and to the changes that the

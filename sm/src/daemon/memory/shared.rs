@@ -46,7 +46,7 @@ use crate::daemon::sa::SaRestorer;
 /// The table with the number of the last epoch that this machine held.
 const TABLE: &str = "shared-epoch";
 
-/// Its only row: a number, big-endian.
+/// The table's only row: a number, big-endian.
 const HELD: &[u8] = b"held";
 
 /// The input of the shared store.
@@ -79,7 +79,8 @@ pub(super) enum Order {
     Overflowed,
     /// Another manager, which holds the epoch, has stored these rows.
     Followed(Box<Persisted>),
-    /// It has stored this plan, and the rows that belong to it were followed.
+    /// The manager that holds the epoch has stored this plan, and the rows that belong to it were
+    /// followed.
     Planned(u64),
 }
 
@@ -134,7 +135,8 @@ pub(super) struct Opened {
     pub(super) store: Box<dyn Store>,
     pub(super) shared: Shared,
     pub(super) view: SharedView,
-    /// Its state; `None` if it does not answer, or no manager has held the epoch.
+    /// The state of the shared store; `None` if it does not answer, or no manager has held the
+    /// epoch.
     pub(super) state: Stored,
 }
 

@@ -310,7 +310,7 @@ mod tests {
         changes
     }
 
-    /// What another manager reads after `names` were written.
+    /// The pages that another manager reads after `names` were written.
     fn written(pages: &Pages, into: &mut BTreeMap<PageName, Vec<u8>>, names: BTreeSet<PageName>) {
         for name in names {
             match pages.encode(&name).unwrap() {

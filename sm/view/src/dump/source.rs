@@ -49,7 +49,7 @@ pub struct DumpPort {
     pub guid: Guid,
     /// The base LID, [`Lid::NONE`] for a switch's external ports.
     pub lid: Lid,
-    /// It answers to 2^LMC LIDs.
+    /// LID mask control: the port answers to 2^LMC LIDs.
     pub lmc: Lmc,
     /// The other end of its cable.
     pub link: Option<DumpLink>,

@@ -26,7 +26,7 @@ pub struct Scene {
     pub snapshot: Arc<Snapshot>,
 }
 
-/// What waits for the disk.
+/// Entries that wait for the disk.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// In their order.

@@ -63,7 +63,7 @@ pub struct FindingState {
     /// Distinguishes findings of one kind about one subject.
     #[prost(uint32, tag = "4")]
     pub index: u32,
-    /// Its text when it was raised.
+    /// The finding's text when it was raised.
     #[prost(string, tag = "5")]
     pub text: String,
 }

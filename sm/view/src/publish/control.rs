@@ -48,7 +48,7 @@ pub struct Controller {
 struct Waiting {
     last: Ticket,
     callers: BTreeMap<Ticket, oneshot::Sender<Answer>>,
-    /// What the changes of partitions do that callers wait for.
+    /// Effects of changes of partitions that callers wait for.
     effects: BTreeMap<Ticket, ChangeEffect>,
     stopping: bool,
 }

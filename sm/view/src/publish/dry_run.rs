@@ -28,13 +28,13 @@ pub struct DryRunReport {
     pub nodes: Vec<NodeChanges>,
     /// The Sets in the order in which they would leave.
     pub sets: Vec<SetEntry>,
-    /// What a takeover tells ports beside these Sets.
+    /// Sets of a takeover to ports beside these.
     pub takeover: TakeoverSets,
     /// The subnet as it was read.
     pub subnet: OnceReport,
 }
 
-/// What a takeover tells ports beside the difference: the ports, counted.
+/// Sets of a takeover beside the difference: the ports, counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct TakeoverSets {
     /// Ports whose hosts get ClientReregister at the first start with a store, and then register

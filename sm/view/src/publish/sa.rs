@@ -17,7 +17,7 @@ use super::{aliases, multicast, paths, qos, services, subscriptions};
 
 /// Access to the state of the SA, which runs on another thread.
 pub trait SaStateSource: Send + Sync + 'static {
-    /// Its counters since the start.
+    /// The SA's counters since the start.
     fn counters(&self) -> SaCounters;
 
     /// The snapshot that it answers from, or is about to.

@@ -1,5 +1,5 @@
 //! The keys of OpenSM, and of NVIDIA's manager, that no key of rsm takes: why rsm needs none, or
-//! what is lost without it. The keys that rsm takes are in `schema.rs`.
+//! what is lost without it. The keys that rsm takes are in `schema`.
 
 mod invented;
 mod nvidia;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use super::UNSET;
-use super::value::number;
+use crate::number;
 
 /// Keys of one subject.
 enum Topic {
@@ -37,7 +37,7 @@ pub(super) struct Missing {
 struct Keys {
     /// Each with the values that ask for nothing that rsm does not do; a path is the end of one.
     asking: &'static [(&'static str, &'static [&'static str])],
-    /// Those that have an effect only where one of `asking` turns the function on.
+    /// Keys that have an effect only where one of `asking` turns the function on.
     tuning: &'static [&'static str],
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Fate {
     NotNeeded(&'static str),
     /// rsm has no such function; with these values of the key nothing is lost.
     NotAvailable(Missing, &'static [&'static str]),
-    /// It tunes a function that rsm does not have, and that another key turns on.
+    /// The key tunes a function that rsm does not have, and that another key turns on.
     Tunes(Missing),
     /// No manager has such a key; this one is meant.
     Invented(&'static str),

@@ -2,11 +2,12 @@
 
 use rsm_mad::wire::congestion::{CaCongestionSetting, SwitchCongestionSetting, SwitchControlMap};
 
-use super::congestion_values::{CctEntries, CctEntry, PerLevel, PortMaskValue};
-use super::field::{Applies, ConfigKey, Kind, Place, Takes};
-use super::opensm::Convert;
-use super::schema::{CongestionConfig, number};
-use super::{CongestionPolicy, KeyPolicy};
+use super::key::{Applies, ConfigKey, Place};
+use super::{CongestionConfig, number};
+use crate::congestion_values::{CctEntries, CctEntry, PerLevel, PortMaskValue};
+use crate::convert::Convert;
+use crate::value::{Kind, Takes};
+use crate::{CongestionPolicy, KeyPolicy};
 
 /// The settings of congestion control.
 #[derive(Clone, PartialEq, Eq, Debug)]

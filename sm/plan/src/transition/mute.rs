@@ -17,7 +17,7 @@ use rsm_routing::tables::{Lft, NO_PATH, Tables};
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::Unwritten;
 
-use super::transition::HeldTable;
+use super::HeldTable;
 
 /// The tables that can be reached without the mute switches.
 #[derive(Default)]

@@ -8,6 +8,10 @@
     reason = "the texts are also for operators, and name sections as the file does"
 )]
 
+mod congestion;
+mod key;
+mod qos;
+
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -17,10 +21,15 @@ use rsm_ids::{Guid, Lmc};
 use rsm_mad::client::ClientConfig;
 use rsm_routing::engine::{EngineKind, EngineOptions};
 
-use super::field::{Applies, ConfigKey, Kind, Place, Takes};
-use super::opensm::Convert;
-use super::schema_congestion::{CONGESTION_KEYS, CongestionKeys};
-use super::schema_qos::{QOS_KEYS, QosKeys};
+use self::congestion::CONGESTION_KEYS;
+pub use self::congestion::CongestionKeys;
+pub use self::key::Applies;
+pub(super) use self::key::ConfigKey;
+use self::key::Place;
+use self::qos::QOS_KEYS;
+pub use self::qos::QosKeys;
+use super::convert::Convert;
+use super::value::{Kind, Takes};
 use super::{
     AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, Isolate, MKeyMode, SlToVl, SmLid,
     StoreBackend, Symptom, Takeover, Virtualization, VlWeights,

@@ -15,35 +15,30 @@
 //! before that. A switch with only new links gets all of its tables first: on a cold start that is
 //! every switch, and no link waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod mute;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::NodeType;
 use rsm_model::fabric::{Fabric, Port};
-use rsm_model::mft_image::HeldMasks;
-use rsm_routing::engine::Routing;
 use rsm_routing::lanes::Lanes;
-use rsm_routing::mcast::{Orientation, PortMask};
+use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Difference, Lft, NO_PATH, Tables};
 use rsm_routing::topology::{Destination, PortUse, SwitchIdx, Topology};
-use rsm_routing::verify::{
-    Dependencies, IdleLinks, LaneDependencies, Stages, masks_follow, mixture_is_sound, stages,
-    stages_along_opening,
-};
+use rsm_routing::verify::{IdleLinks, Stages, mixture_is_sound, stages, stages_along_opening};
 
-use super::links::LinkPorts;
-use super::multicast::masks_by_mlid;
-use super::mute::{self, Around};
-use super::{Plan, PlanJob};
+use self::mute::Around;
+use crate::links::LinkPorts;
 
 /// The forwarding table of one switch, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeldTable {
     /// The switch.
     pub switch: Guid,
-    /// Its entries by LID; unknown ones read 255.
+    /// The switch's entries by LID; unknown ones read 255.
     pub entries: Lft,
     /// Whether every entry up to LinearFDBTop is known, except those in `sent`.
     pub complete: bool,
@@ -75,12 +70,16 @@ pub(super) enum Ways<'a> {
 }
 
 impl<'a> Ways<'a> {
-    pub(super) fn of(job: &PlanJob, topology: &Topology, routing: &'a Routing) -> Ways<'a> {
-        let lanes = &routing.lanes;
-        let agrees = |plan: &Plan| lanes.agree_with(topology, &plan.routing.lanes, &plan.topology);
+    /// The relation of `lanes` on `topology` to those in force on an earlier switch graph.
+    pub(super) fn of(
+        lanes: &'a Lanes,
+        topology: &Topology,
+        in_force: Option<(&Lanes, &Topology)>,
+    ) -> Ways<'a> {
+        let agrees = |(before, earlier)| lanes.agree_with(topology, before, earlier);
         if lanes.is_single() {
             Ways::OneLane
-        } else if job.previous.as_deref().is_some_and(agrees) {
+        } else if in_force.is_some_and(agrees) {
             Ways::SameLanes(lanes)
         } else {
             Ways::OtherLanes
@@ -121,7 +120,7 @@ pub struct Transition {
 }
 
 impl Transition {
-    fn discarding(old: &Tables, planned: &Tables) -> Transition {
+    pub(super) fn discarding(old: &Tables, planned: &Tables) -> Transition {
         Transition {
             interim: Arc::new([discarding(old, planned)]),
             discards: true,
@@ -166,6 +165,9 @@ const LANES: &str = "the routes need lanes";
 /// Why all entries are looked at beside some mute switches.
 const MUTE: &str = "switches do not answer, and no order of the switches keeps their entries apart";
 
+/// Why all entries are looked at where no order leads from the tables in force to the planned ones.
+const NO_ORDER: &str = "the tables in force and the planned ones follow no common order";
+
 impl CheckedTransition {
     fn by(transition: Transition) -> CheckedTransition {
         CheckedTransition {
@@ -197,89 +199,149 @@ pub(super) struct Orders<'a> {
     pub(super) before: Option<Orientation>,
 }
 
-/// The way from the held tables to the planned ones.
-///
-/// The planned tables follow each order of `orders`. `routes` has the links that they may use,
-/// `topology` every link that carries packets, also those that routes avoid. If
-/// old entries lead to a place that `topology` does not show, no mixture can be proved: then every
-/// changed entry discards first, which only removes dependencies.
-pub(super) fn route(
-    fabric: &Fabric,
-    (routes, topology): (&Topology, &Topology),
-    (held, old): (&[HeldTable], &Tables),
-    planned: &Tables,
-    orders: &Orders<'_>,
-    lanes: &Ways<'_>,
-    link_ports: &LinkPorts,
-) -> CheckedTransition {
-    let difference = Difference::between(old, planned);
-    if difference.is_empty() {
-        return CheckedTransition::by(Transition::default());
-    }
-    let unread = held
-        .iter()
-        .any(|held| !held.complete && topology.switch_by_guid(held.switch).is_some());
-    if unread || leads_astray(fabric, topology, &difference) {
-        return CheckedTransition::by(Transition::discarding(old, planned));
-    }
-    let idle = link_ports.idle(topology);
-    match lanes {
-        Ways::OneLane => {}
-        // The mixture has no entries of unanswered Sets.
-        Ways::SameLanes(lanes)
-            if held.iter().all(|held| held.sent.is_empty())
-                && mixture_is_sound(topology, old, planned, lanes) =>
+/// The tables in force and the planned ones, and the links that lie between them.
+pub(super) struct TransitionJob<'a> {
+    pub(super) fabric: &'a Fabric,
+    /// The switch graph with the links that routes may use.
+    pub(super) routes: &'a Topology,
+    /// The switch graph with every link that carries packets, also those that routes avoid.
+    pub(super) topology: &'a Topology,
+    pub(super) held: &'a [HeldTable],
+    /// The tables of `held`, in the order of `topology`.
+    pub(super) old: &'a Tables,
+    pub(super) planned: &'a Tables,
+    /// Orders of the switches; the planned tables follow each of them.
+    pub(super) orders: Orders<'a>,
+    pub(super) lanes: Ways<'a>,
+    pub(super) link_ports: &'a LinkPorts,
+}
+
+/// Stages along an order of the switches, and the mute switches that they leave out.
+type Along = (Stages, Option<Around>);
+
+impl TransitionJob<'_> {
+    /// The way from the held tables to the planned ones.
+    ///
+    /// If old entries lead to a place that the topology does not show, no mixture can be proved:
+    /// then every changed entry discards first, which only removes dependencies.
+    pub(super) fn plan(&self) -> CheckedTransition {
+        let difference = Difference::between(self.old, self.planned);
+        if difference.is_empty() {
+            return CheckedTransition::by(Transition::default());
+        }
+        if self.is_unread() || leads_astray(self.fabric, self.topology, &difference) {
+            return CheckedTransition::by(self.discarding());
+        }
+        let idle = self.link_ports.idle(self.topology);
+        if !matches!(self.lanes, Ways::OneLane) {
+            return CheckedTransition::whole(self.over_lanes(&idle), LANES);
+        }
+        let (along, follows) = self.along_an_order(&difference, &idle);
+        if mute::is_any(self.topology, self.held)
+            && !along.as_ref().is_some_and(|along| self.is_safe(along))
         {
-            let opening = opening((routes, topology), &idle, old, planned);
-            let cut = without_gone(topology, old);
-            return CheckedTransition::whole(opening.after(cut), LANES);
+            return CheckedTransition::whole(self.beside(), MUTE);
         }
-        Ways::SameLanes(_) | Ways::OtherLanes => {
-            return CheckedTransition::whole(Transition::discarding(old, planned), LANES);
+        match along {
+            Some(along) => self.by_stages(along, follows, &idle),
+            None => CheckedTransition::whole(self.in_any_order(&idle), NO_ORDER),
         }
     }
-    let along = |orientation: &Orientation| {
+
+    /// Whether entries of a switch in the topology are not known.
+    fn is_unread(&self) -> bool {
+        let mut incomplete = self.held.iter().filter(|held| !held.complete);
+        incomplete.any(|held| self.topology.switch_by_guid(held.switch).is_some())
+    }
+
+    fn discarding(&self) -> Transition {
+        Transition::discarding(self.old, self.planned)
+    }
+
+    /// The way where the planned tables need several lanes: straight on, if they are those of the
+    /// tables in force and every mixture is sound on them.
+    fn over_lanes(&self, idle: &IdleLinks) -> Transition {
+        // The mixture has no entries of unanswered Sets.
+        match self.lanes {
+            Ways::SameLanes(lanes)
+                if self.held.iter().all(|held| held.sent.is_empty())
+                    && mixture_is_sound(self.topology, self.old, self.planned, lanes) =>
+            {
+                self.opening(idle)
+                    .after(without_gone(self.topology, self.old))
+            }
+            _ => self.discarding(),
+        }
+    }
+
+    /// The stages along the planned tables' own order, or along that in force where only the former
+    /// removes entries in force; and whether they are along the own one.
+    fn along_an_order(
+        &self,
+        difference: &Difference<'_>,
+        idle: &IdleLinks,
+    ) -> (Option<Along>, bool) {
+        let along = |orientation: &Orientation| self.along(orientation, difference, idle);
+        let orders = &self.orders;
+        let own = orders
+            .own
+            .filter(|_| !orders.is_own_foreign || mute::is_any(self.topology, self.held))
+            .and_then(along);
+        let loses = own.as_ref().is_none_or(|(stages, _)| stages.has_cut);
+        let before = orders.before.as_ref().filter(|_| loses).and_then(along);
+        match before.filter(|(stages, _)| !stages.has_cut) {
+            Some(before) => (Some(before), false),
+            None => (own, true),
+        }
+    }
+
+    /// The stages along one order; `None` if the tables do not follow it.
+    fn along(
+        &self,
+        orientation: &Orientation,
+        difference: &Difference<'_>,
+        idle: &IdleLinks,
+    ) -> Option<Along> {
+        let (topology, held) = (self.topology, self.held);
         let is_above = |high, low| orientation.is_above(high, low);
-        let around = mute::around(topology, is_above, held, (old, planned));
+        let around = mute::around(topology, is_above, held, (self.old, self.planned));
         let around_mute = around
             .as_ref()
-            .map(|around| Difference::between(old, &around.reached));
-        let difference = around_mute.as_ref().unwrap_or(&difference);
+            .map(|around| Difference::between(self.old, &around.reached));
+        let difference = around_mute.as_ref().unwrap_or(difference);
         let fixed = mute::fixed(topology, held);
-        let stages = stages_along_opening(topology, is_above, &idle, &fixed, difference)?;
+        let stages = stages_along_opening(topology, is_above, idle, &fixed, difference)?;
         Some((stages, around))
-    };
-    let own = orders
-        .own
-        .filter(|_| !orders.is_own_foreign || mute::is_any(topology, held))
-        .and_then(along);
-    let loses = own.as_ref().is_none_or(|(stages, _)| stages.has_cut);
-    let before = orders.before.as_ref().filter(|_| loses).and_then(along);
-    let before = before.filter(|(stages, _)| !stages.has_cut);
-    let follows_own = before.is_none();
-    let is_safe = |(stages, around): &(Stages, Option<Around>)| {
-        let around = around.as_ref();
-        let beside = around.filter(|_| mute::are_neighbours(topology, held));
-        beside.is_none_or(|around| {
-            mute::is_safe_beside(topology, held, around, (old, planned), &stages.tables)
-        })
-    };
-    let along = before.or(own);
-    if mute::is_any(topology, held) && !along.as_ref().is_some_and(is_safe) {
-        return CheckedTransition::whole(beside(topology, held, old, planned), MUTE);
     }
-    if let Some((mut stages, around)) = along {
+
+    /// Whether neighbouring mute switches cannot close a credit loop beside these stages.
+    fn is_safe(&self, (stages, around): &Along) -> bool {
+        let around = around.as_ref();
+        let beside = around.filter(|_| mute::are_neighbours(self.topology, self.held));
+        beside.is_none_or(|around| {
+            let tables = (self.old, self.planned);
+            mute::is_safe_beside(self.topology, self.held, around, tables, &stages.tables)
+        })
+    }
+
+    /// The transition by stages along an order; `follows` says that it is the planned tables' own.
+    fn by_stages(
+        &self,
+        (mut stages, around): Along,
+        follows: bool,
+        idle: &IdleLinks,
+    ) -> CheckedTransition {
         if around.is_none() {
             stages.tables.pop();
         }
         let around = around.unwrap_or_default();
         let instead = around.has_cut.then(|| Arc::new(around.reached));
         let (awaited, dark) = if stages.links_first {
-            named((routes, topology), &idle)
+            self.named(idle)
         } else {
             Default::default()
         };
-        return CheckedTransition {
+        CheckedTransition {
             transition: Transition {
                 interim: stages.tables.into(),
                 awaited,
@@ -291,38 +353,65 @@ pub(super) fn route(
                 tried: Arc::new(around.tried),
                 instead,
             },
-            follows: follows_own && !stages.has_cut,
+            follows: follows && !stages.has_cut,
             whole: None,
-        };
+        }
     }
-    let stages = stages(topology, old, planned);
-    let transition = if stages.len() == 1 {
-        opening((routes, topology), &idle, old, planned)
-    } else {
-        Transition::through(stages)
-    };
-    CheckedTransition::whole(
-        transition,
-        "the tables in force and the planned ones follow no common order",
-    )
-}
 
-/// First every changed entry discards, which only removes dependencies, then all switches but the
-/// mute ones get what is free of credit loops beside those.
-fn beside(topology: &Topology, held: &[HeldTable], old: &Tables, planned: &Tables) -> Transition {
-    let Some(around) = mute::beside(topology, held, (old, planned)) else {
-        // The push goes no further than its first stage until the mute switches answer.
-        return Transition::discarding(old, planned);
-    };
-    let first = discarding(old, &around.reached);
-    Transition {
-        interim: Arc::new([first, around.reached.clone()]),
-        cuts: 1,
-        discards: true,
-        mute: Arc::new(around.mute),
-        tried: Arc::new(around.tried),
-        instead: Some(Arc::new(around.reached)),
-        ..Transition::default()
+    /// The transition of tables that follow no common order.
+    fn in_any_order(&self, idle: &IdleLinks) -> Transition {
+        let stages = stages(self.topology, self.old, self.planned);
+        match stages.len() {
+            1 => self.opening(idle),
+            _ => Transition::through(stages),
+        }
+    }
+
+    /// First every changed entry discards, which only removes dependencies, then all switches but the
+    /// mute ones get what is free of credit loops beside those.
+    fn beside(&self) -> Transition {
+        let tables = (self.old, self.planned);
+        let Some(around) = mute::beside(self.topology, self.held, tables) else {
+            // The push goes no further than its first stage until the mute switches answer.
+            return self.discarding();
+        };
+        let first = discarding(self.old, &around.reached);
+        Transition {
+            interim: Arc::new([first, around.reached.clone()]),
+            cuts: 1,
+            discards: true,
+            mute: Arc::new(around.mute),
+            tried: Arc::new(around.tried),
+            instead: Some(Arc::new(around.reached)),
+            ..Transition::default()
+        }
+    }
+
+    /// With one stage: the planned tables without entries to idle links. Every mixture of old and
+    /// planned tables is free of loops.
+    fn opening(&self, idle: &IdleLinks) -> Transition {
+        let (awaited, dark) = self.named(idle);
+        let interim = idle.before_opening(self.old, self.planned);
+        Transition {
+            interim: interim.into_iter().collect(),
+            awaited,
+            dark,
+            cuts: 0,
+            ..Transition::default()
+        }
+    }
+
+    /// The ports at idle links that routes may use, and the dark switches.
+    fn named(&self, idle: &IdleLinks) -> (Arc<BTreeSet<PortKey>>, Arc<BTreeSet<Guid>>) {
+        let guid = |switch: SwitchIdx| self.topology.switch(switch).guid;
+        let ports = idle
+            .ports()
+            .filter(|&(switch, port)| self.routes.peer(switch, port).is_some())
+            .map(|(switch, port)| PortKey::new(guid(switch), port));
+        (
+            Arc::new(ports.collect()),
+            Arc::new(idle.dark().map(guid).collect()),
+        )
     }
 }
 
@@ -344,144 +433,6 @@ fn without_gone(topology: &Topology, old: &Tables) -> Option<Tables> {
         }
     }
     has_cut.then_some(cut)
-}
-
-/// With one stage: the planned tables without entries to idle links. Every mixture of old and
-/// planned tables is free of loops.
-fn opening(
-    topologies: (&Topology, &Topology),
-    idle: &IdleLinks,
-    old: &Tables,
-    planned: &Tables,
-) -> Transition {
-    let (awaited, dark) = named(topologies, idle);
-    Transition {
-        interim: idle.before_opening(old, planned).into_iter().collect(),
-        awaited,
-        dark,
-        cuts: 0,
-        ..Transition::default()
-    }
-}
-
-/// The ports at idle links that routes may use, and the dark switches.
-fn named(
-    (routes, topology): (&Topology, &Topology),
-    idle: &IdleLinks,
-) -> (Arc<BTreeSet<PortKey>>, Arc<BTreeSet<Guid>>) {
-    let guid = |switch: SwitchIdx| topology.switch(switch).guid;
-    let ports = idle
-        .ports()
-        .filter(|&(switch, port)| routes.peer(switch, port).is_some())
-        .map(|(switch, port)| PortKey::new(guid(switch), port));
-    (
-        Arc::new(ports.collect()),
-        Arc::new(idle.dark().map(guid).collect()),
-    )
-}
-
-/// The tables in force before a plan.
-pub(super) struct Before<'a> {
-    /// The unicast tables, by the switches of the topology.
-    pub(super) held: &'a Tables,
-    /// The multicast tables.
-    pub(super) masks: &'a HeldMasks,
-}
-
-/// Another transition, if multicast and unicast packets together could close a credit loop on the
-/// way; `None` if that of [`route`] is safe.
-///
-/// A push removes masks from multicast tables everywhere before it adds any, and adds them after
-/// all interim unicast tables. With every changed unicast entry discarding in between, each half
-/// mixes either only old tables or only new ones with the entries and masks that both have.
-///
-/// `unicast_follows` says that unicast packets take legal turns only, all the way; if multicast
-/// packets do, too, no more proof is needed. `needs` are the dependencies of the planned unicast
-/// tables on `topology`, if they are known.
-pub(super) fn with_multicast(
-    before: Before<'_>,
-    plan: &Plan,
-    topology: &Topology,
-    unicast_follows: bool,
-    needs: Option<Dependencies<'_>>,
-) -> Option<Transition> {
-    let planned = &plan.routing.tables;
-    let multicast = plan.multicast.as_ref()?;
-    let trees = &multicast.trees.by_mlid;
-    let orientation = multicast.orientation();
-    let follows = |masks: &[_]| masks_follow(topology, orientation, masks);
-    let concerned = multicast.concerned();
-    let is_concerned = |mlid| concerned.is_none_or(|concerned| concerned.contains(mlid));
-    if unicast_follows
-        && masks_by_mlid(topology, before.masks, concerned)
-            .values()
-            .all(|masks| follows(masks))
-        && trees
-            .iter()
-            .filter(|(mlid, _)| is_concerned(mlid))
-            .all(|(_, tree)| follows(&tree.masks))
-    {
-        return None;
-    }
-    let held = masks_by_mlid(topology, before.masks, None);
-    if held.is_empty() && trees.is_empty() {
-        return None;
-    }
-    let old = before.held;
-    if old == planned {
-        return None;
-    }
-    if !plan.transition.mute.is_empty() {
-        // The core cannot wait until mute switches remove their masks.
-        return Some(Transition::discarding(old, planned));
-    }
-    if !plan.routing.lanes.is_single() {
-        let is_safe = plan.transition.discards || on_lanes(plan, topology, old, &held);
-        return (!is_safe).then(|| Transition::discarding(old, planned));
-    }
-    let needs = needs.unwrap_or_else(|| Dependencies::of(topology, planned));
-    let mut held_masks = Some(&held);
-    let mut now = old;
-    let mut is_safe = true;
-    for interim in plan.transition.interim.iter() {
-        let mut needs = Dependencies::of(topology, interim);
-        needs.add_mixture(now, interim);
-        held.values().for_each(|masks| needs.add_multicast(masks));
-        is_safe &= needs.is_acyclic();
-        now = interim;
-        held_masks = None;
-    }
-    let mut last = needs;
-    last.add_mixture(now, planned);
-    let held_masks = held_masks.into_iter().flat_map(|held| held.values());
-    held_masks.for_each(|masks| last.add_multicast(masks));
-    trees
-        .values()
-        .for_each(|tree| last.add_multicast(&tree.masks));
-    is_safe &= last.is_acyclic();
-    (!is_safe).then(|| Transition::discarding(old, planned))
-}
-
-/// Whether every mixture of `old` and planned unicast tables is free of credit loops together with
-/// the `held` masks and the planned trees, on the lanes of the plan.
-fn on_lanes(
-    plan: &Plan,
-    topology: &Topology,
-    old: &Tables,
-    held: &BTreeMap<Lid, Vec<(SwitchIdx, PortMask)>>,
-) -> bool {
-    let Some(multicast) = plan.multicast.as_ref() else {
-        return true;
-    };
-    let (planned, lanes) = (&plan.routing.tables, &plan.routing.lanes);
-    let mut needs = LaneDependencies::of(topology, &[old, planned], lanes);
-    for (&mlid, masks) in held {
-        needs.add_multicast(masks, multicast.groups.levels_of(mlid));
-    }
-    for tree in multicast.trees.by_mlid.values() {
-        needs.add_multicast(&tree.masks, tree.group.levels);
-    }
-    needs.is_sound()
 }
 
 /// Whether a changed entry leads through a port that may have a switch behind it which `topology`

@@ -1,57 +1,16 @@
-//! One key of the configuration: its form in a file, its values and its place.
+//! The values that keys of the configuration take: their form in a file, and the types that hold
+//! them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rsm_ids::{Guid, Lmc};
-use rsm_routing::engine::{EngineKind, EngineOption};
+use rsm_routing::engine::EngineKind;
 
-use super::opensm::Convert;
 use super::{
-    AdaptiveRouting, AggregationNodes, Config, Enforcement, Fdr10, Isolate, MKeyMode, SmLid,
-    StoreBackend, Takeover, Virtualization,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, Isolate, MKeyMode, SmLid, StoreBackend,
+    Takeover, Virtualization,
 };
-
-/// A key, and all that reading, writing and explaining it needs.
-#[derive(Clone)]
-pub(super) struct ConfigKey {
-    pub(super) section: &'static str,
-    pub(super) key: &'static str,
-    /// Its effect, a line each; blanks at their ends do not count.
-    pub(super) doc: &'static [&'static str],
-    pub(super) kind: Kind,
-    /// Shown, commented out, where the default is that it is not set.
-    pub(super) example: &'static str,
-    /// OpenSM's name for it, and the conversion of OpenSM's value.
-    pub(super) opensm: Option<(&'static str, Convert)>,
-    pub(super) applies: Applies,
-    pub(super) place: Place,
-}
-
-/// When a change of a key takes effect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Applies {
-    /// As soon as rsm reads the configuration again.
-    OnReload,
-    /// At the next start of rsm.
-    AtStart,
-}
-
-/// Where in a configuration the value of a key is.
-#[derive(Clone)]
-pub(super) enum Place {
-    Key(fn(&mut Config) -> &mut dyn Value),
-    EngineOption(&'static EngineOption),
-}
-
-impl Place {
-    fn of<'a>(&self, config: &'a mut Config) -> &'a mut dyn Value {
-        match self {
-            Place::Key(key) => key(config),
-            Place::EngineOption(option) => config.routing.engine_options.get_mut(option),
-        }
-    }
-}
 
 /// The values that a file may give.
 #[derive(Clone, Copy, Debug)]
@@ -399,58 +358,10 @@ fn narrow<T: TryFrom<u64>>(given: Given<'_>) -> Result<T, InvalidValue> {
     }
 }
 
-impl ConfigKey {
-    /// Sets the field. The configuration is as before when it is refused.
-    pub(super) fn set(&self, config: &mut Config, given: Given<'_>) -> Result<(), InvalidValue> {
-        self.place.of(config).set(self.kind.read(given)?)
-    }
-
-    /// The values that the key takes, in words.
-    pub(super) fn expected(&self) -> String {
-        match self.kind {
-            Kind::Number { min, max } => format!("an integer from {min} to {max}"),
-            Kind::Hexadecimal { min, max } if max > i64::MAX as u64 => {
-                format!("a string of hexadecimal digits from \"{min:#x}\" to \"{max:#x}\"")
-            }
-            Kind::Hexadecimal { min, max } => format!("an integer from {min:#x} to {max:#x}"),
-            Kind::Flag => "true or false".to_owned(),
-            Kind::Guid => "a GUID, a string of up to 16 hexadecimal digits".to_owned(),
-            Kind::Path => "a path, a string".to_owned(),
-            Kind::Text => "a string".to_owned(),
-            Kind::Address => "an address and port, a string such as \"127.0.0.1:50051\", \
-                              or \"\" for none"
-                .to_owned(),
-            Kind::Form(form) => form.to_owned(),
-            Kind::Word(words) => {
-                let words: Vec<_> = words().iter().map(|word| format!("\"{word}\"")).collect();
-                format!("one of {}", words.join(", "))
-            }
-        }
-    }
-
-    /// The value; `None` when it is not set.
-    pub(super) fn held(&self, config: &mut Config) -> Option<HeldValue> {
-        self.place.of(config).held()
-    }
-
-    /// The value as TOML; `None` when it is not set.
-    pub(super) fn value(&self, config: &mut Config) -> Option<String> {
-        Some(match (self.held(config)?, self.kind) {
-            (HeldValue::Number(number), Kind::Hexadecimal { max, .. }) if max > i64::MAX as u64 => {
-                format!("\"{number:#018x}\"")
-            }
-            (HeldValue::Number(number), Kind::Hexadecimal { .. }) => format!("{number:#04x}"),
-            (HeldValue::Number(number), _) => number.to_string(),
-            (HeldValue::Text(text), _) => toml::Value::String(text).to_string(),
-            (HeldValue::Flag(flag), _) => flag.to_string(),
-        })
-    }
-}
-
 impl Kind {
     /// The given value, with the digits of a number read; refuses a number out of range, and
     /// another value for a key that takes a number.
-    fn read(self, given: Given<'_>) -> Result<Given<'_>, InvalidValue> {
+    pub(super) fn read(self, given: Given<'_>) -> Result<Given<'_>, InvalidValue> {
         let (min, max, number) = match (self, given) {
             (Kind::Number { min, max }, Given::Number(number)) => (min, max, number),
             (Kind::Hexadecimal { min, max }, Given::Number(number)) => (min, max, number),

@@ -1,9 +1,10 @@
 //! The keys of section `qos` that classes of ports have of their own.
 
-use super::field::{Applies, ConfigKey, Place, Takes};
-use super::opensm::Convert;
-use super::schema::number;
-use super::{SlToVl, VlWeights};
+use super::key::{Applies, ConfigKey, Place};
+use super::number;
+use crate::convert::Convert;
+use crate::value::Takes;
+use crate::{SlToVl, VlWeights};
 
 /// The keys of section `qos` that a class of ports has of its own; those not set are the keys for
 /// every port.

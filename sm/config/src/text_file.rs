@@ -1,0 +1,144 @@
+//! Text files of bounded size, and why rsm does not use one.
+
+use std::error::Error as _;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::FileKind;
+use super::finding::{ConfigFinding, ConfigSeverity};
+
+/// The largest file that is read, in bytes. A `guid2lid` of a full subnet is two megabytes.
+pub const FILE_MAX: u64 = 16 * 1024 * 1024;
+
+/// A file that rsm does not use, not even in part.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is longer than any configuration, or not UTF-8 text.
+    #[error("{}{reason}", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// Why it is no text.
+        reason: NotText,
+    },
+    /// The file is of a kind that configures nothing by itself.
+    #[error("{} is a {kind}: expected a configuration", path.display())]
+    Kind {
+        /// The file.
+        path: PathBuf,
+        /// Its kind.
+        kind: FileKind,
+    },
+    /// The file has errors. `Display` has a line for each.
+    #[error("{}", lines(findings))]
+    Invalid {
+        /// All of them, with warnings and notes, in the order of the file.
+        findings: Vec<ConfigFinding>,
+    },
+}
+
+/// Why a file is no text that rsm reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotText {
+    /// The text is longer than any configuration.
+    #[error(": error: the file is too long: expected at most {FILE_MAX} bytes")]
+    TooLong,
+    /// A byte that no UTF-8 text has there.
+    #[error(
+        ":{line}:{column}: error: the byte {byte:#04x}: expected UTF-8 text; \
+         `iconv -f latin1 -t utf-8` converts a file in Latin-1"
+    )]
+    Byte {
+        /// The line, from 1.
+        line: usize,
+        /// The character in the line, from 1.
+        column: usize,
+        /// The byte.
+        byte: u8,
+    },
+}
+
+fn lines(findings: &[ConfigFinding]) -> String {
+    let errors = findings
+        .iter()
+        .filter(|f| f.severity == ConfigSeverity::Error);
+    errors
+        .map(ConfigFinding::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Whether a file was not read because there is none.
+pub(super) fn is_missing(error: &ConfigError) -> bool {
+    matches!(error, ConfigError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}
+
+/// Reads a text file of bounded size.
+pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+    let not_text = |reason| ConfigError::NotText {
+        path: path.to_owned(),
+        reason,
+    };
+    if bytes.len() as u64 > FILE_MAX {
+        return Err(not_text(NotText::TooLong));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let (before, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        // Every byte before the first invalid one is text.
+        let before = String::from_utf8_lossy(before);
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        not_text(NotText::Byte {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            byte: rest.first().copied().unwrap_or_default(),
+        })
+    })
+}
+
+/// A file that cannot be read, at the byte that is no text where that is the reason.
+pub(super) fn unread(file: &Path, error: &ConfigError, expected: &str) -> ConfigFinding {
+    if let ConfigError::NotText {
+        reason: NotText::Byte { line, column, byte },
+        ..
+    } = *error
+    {
+        return ConfigFinding {
+            file: file.to_owned(),
+            line,
+            column,
+            severity: ConfigSeverity::Error,
+            found: format!("the byte {byte:#04x}"),
+            expected: "expected UTF-8 text; `iconv -f latin1 -t utf-8` converts a file in Latin-1"
+                .to_owned(),
+        };
+    }
+    let found = match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    };
+    ConfigFinding {
+        file: file.to_owned(),
+        line: 1,
+        column: 1,
+        severity: ConfigSeverity::Error,
+        found,
+        expected: expected.to_owned(),
+    }
+}

@@ -1,0 +1,71 @@
+//! Reasons for which there is no plan.
+
+use rsm_routing::engine::EngineError;
+use rsm_routing::topology::TopologyError;
+
+use crate::avoid::CutOff;
+use crate::interrupted::Interrupted;
+use crate::levels::Stopped;
+use crate::lint::Refusal;
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The fabric has no valid switch graph.
+    #[error("the fabric cannot be routed")]
+    Topology(#[from] TopologyError),
+    /// The engine found no tables.
+    #[error("the engine found no routes")]
+    Engine(#[from] EngineError),
+    /// The links have too few lanes for the engine.
+    #[error("the engine found no routes, because {limit}")]
+    FewLanes {
+        /// The link, or the key that limits all.
+        limit: String,
+        /// The engine's needs.
+        source: EngineError,
+    },
+    /// The operator's tables stop packets of these routes.
+    #[error("the tables of section `qos` do not fit the routes")]
+    Stopped(#[from] Stopped),
+    /// The proof refuted the tables.
+    #[error("the routes were refused")]
+    Refused(#[from] Refusal),
+    /// The subnet manager's own port got no LID.
+    #[error("the subnet manager's own port has no LID")]
+    NoLocalLid,
+    /// Ports would be cut off without parts on trial.
+    #[error(transparent)]
+    CutOff(#[from] CutOff),
+    /// Packets would be dropped while the tables of an engine on trial are written.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+}
+
+impl PlanError {
+    /// Whether another engine may have a plan.
+    pub(crate) fn is_of_engine(&self) -> bool {
+        match self {
+            PlanError::Engine(_)
+            | PlanError::FewLanes { .. }
+            | PlanError::Stopped(_)
+            | PlanError::Refused(_) => true,
+            PlanError::Topology(_)
+            | PlanError::NoLocalLid
+            | PlanError::CutOff(_)
+            | PlanError::Interrupted(_) => false,
+        }
+    }
+
+    /// As text, with all of its causes.
+    pub fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        text
+    }
+}

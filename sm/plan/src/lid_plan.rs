@@ -1,0 +1,85 @@
+//! The LIDs of all ports of a fabric.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::{Guid, Lid, Lmc, PortKey, PortNum};
+use rsm_model::fabric::PortRef;
+use rsm_model::findings::Finding;
+use rsm_model::vports::{PortVPorts, VPortKey};
+
+/// The LIDs of one port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// The lowest of them.
+    pub base: Lid,
+    /// LID mask control: the port has 2^LMC LIDs.
+    pub lmc: Lmc,
+}
+
+/// The LIDs of each port GUID, assigned in this run or an earlier one.
+pub type Claims = BTreeMap<Guid, Claim>;
+
+/// The LIDs of a fabric.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct LidPlan {
+    /// By port; ports left out have no entry.
+    pub lids: BTreeMap<PortKey, Claim>,
+    /// The own LID of each virtual port that is served, or [`Lid::NONE`] where it shares another.
+    pub vports: BTreeMap<VPortKey, Lid>,
+    /// Ports that got no LID.
+    pub left_out: Vec<PortRef>,
+    /// Findings for the operator.
+    pub findings: Vec<Finding>,
+}
+
+impl LidPlan {
+    /// The LIDs of a switch's port 0.
+    pub fn of_node(&self, guid: Guid) -> Option<Claim> {
+        self.lids.get(&PortKey::new(guid, PortNum::ZERO)).copied()
+    }
+
+    /// Ports whose LIDs differ, or that have LIDs in only one of the two.
+    pub fn differing(&self, other: &LidPlan) -> BTreeSet<PortKey> {
+        let mut differing = BTreeSet::new();
+        if std::ptr::eq(self, other) {
+            return differing;
+        }
+        let mut there = other.lids.iter().peekable();
+        for (port, claim) in &self.lids {
+            while let Some((&gone, _)) = there.next_if(|(other, _)| *other < port) {
+                differing.insert(gone);
+            }
+            if there.next_if(|(other, _)| *other == port) != Some((port, claim)) {
+                differing.insert(*port);
+            }
+        }
+        differing.extend(there.map(|(&port, _)| port));
+        if self.vports != other.vports {
+            for (one, other) in [(self, other), (other, self)] {
+                let vports = one.vports.iter();
+                let vports = vports.filter(|&(key, lid)| other.vports.get(key) != Some(lid));
+                differing.extend(vports.map(|(key, _)| key.port));
+            }
+        }
+        differing
+    }
+
+    /// The LID of a virtual port of `vports`, its own or the one that it shares; `None` for one
+    /// that is not served.
+    pub fn of_vport(&self, vports: &PortVPorts, key: VPortKey) -> Option<Lid> {
+        let own = *self.vports.get(&key)?;
+        if own.is_unicast() {
+            return Some(own);
+        }
+        let index = vports.get(key.index)?.info.lid_by_vport_index();
+        let of_other = self.vports.get(&VPortKey { index, ..key });
+        let of_other = of_other.copied().filter(|lid| lid.is_unicast());
+        of_other.or_else(|| self.lids.get(&key.port).map(|claim| claim.base))
+    }
+
+    /// The own LIDs of a port's virtual ports.
+    pub fn vport_lids(&self, port: PortKey) -> impl Iterator<Item = Lid> + '_ {
+        let all = self.vports.range(VPortKey::all_of(port));
+        all.map(|(_, &lid)| lid).filter(|lid| lid.is_unicast())
+    }
+}

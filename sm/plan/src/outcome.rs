@@ -1,0 +1,30 @@
+//! The result of planning.
+
+use std::sync::Arc;
+
+use crate::plan::Plan;
+use crate::refused::RefusedPlan;
+
+/// The result of a [`PlanJob`](crate::PlanJob).
+#[derive(Debug)]
+pub enum Outcome {
+    /// A proven plan.
+    Plan(Arc<Plan>),
+    /// No link can be relieved further: this plan, the one in force, stays.
+    Unchanged(Arc<Plan>),
+    /// No plan; the one in force stays.
+    Refused(Box<RefusedPlan>),
+}
+
+impl Outcome {
+    /// The plan that is in force after the job.
+    ///
+    /// # Errors
+    /// There is none for the job's fabric.
+    pub fn plan(self) -> Result<Arc<Plan>, Box<RefusedPlan>> {
+        match self {
+            Outcome::Plan(plan) | Outcome::Unchanged(plan) => Ok(plan),
+            Outcome::Refused(refused) => Err(refused),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Multicast on the routes of a plan, and the way to both together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_ids::Lid;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::mft_image::HeldMasks;
+use rsm_model::whole::{Step, Whole};
+use rsm_routing::mcast::{Orientation, PortMask};
+use rsm_routing::tables::Tables;
+use rsm_routing::topology::{SwitchIdx, Topology};
+use rsm_routing::verify::{Dependencies, LaneDependencies, masks_follow};
+
+use super::NO_PLAN;
+use crate::groups::GroupSet;
+use crate::job::PlanJob;
+use crate::multicast::{self, Multicast, masks_by_mlid};
+use crate::plan::Plan;
+use crate::transition::Transition;
+use crate::witness;
+
+/// Why interim tables made for unicast alone are not enough.
+const OFF_ORDER: &str = "multicast packets and unicast ones could wait for each other";
+
+/// Why there are no multicast trees to follow.
+const NO_TREES: &str = "no multicast trees are in force";
+
+/// The unicast tables on the way to a plan.
+pub(super) struct UnicastWay<'a> {
+    /// The tables in force, by the switches of the topology.
+    pub(super) held: &'a Tables,
+    /// The switch graph with all links that packets may be on.
+    pub(super) links: &'a Topology,
+    /// Unicast packets take legal turns only, all the way.
+    pub(super) follows: bool,
+    /// The dependencies of the planned tables on `links`, if they are known.
+    pub(super) needs: Option<Dependencies<'a>>,
+}
+
+/// Adds multicast to a plan with routes, if the members are known, and another transition where
+/// multicast packets need one.
+pub(super) fn add(plan: &mut Plan, job: &PlanJob, orientation: &Orientation, way: UnicastWay<'_>) {
+    let Some(groups) = &job.groups else {
+        return;
+    };
+    let previous = job.previous.as_deref().ok_or(NO_PLAN);
+    let previous = previous.and_then(|plan| plan.multicast.as_deref().ok_or(NO_TREES));
+    add_trees(plan, job, groups, orientation, previous);
+    if let Some(other) = beside_multicast(plan, &job.masks, way) {
+        plan.whole.push(Whole::new(Step::Interim, OFF_ORDER));
+        plan.transition = other;
+    }
+}
+
+/// The same plan with other multicast members.
+pub(super) fn replan(job: &PlanJob, basis: &Plan) -> Plan {
+    let mut plan = Plan {
+        generation: job.generation,
+        transition: Transition::default(),
+        relieved: None,
+        whole: Vec::new(),
+        ..basis.clone()
+    };
+    plan.findings.retain(|finding| {
+        !matches!(
+            finding.kind,
+            FindingKind::MulticastUnserved | FindingKind::MulticastRefused
+        )
+    });
+    if let Some(groups) = &job.groups {
+        let previous = plan.multicast.take();
+        let orientation = match &previous {
+            Some(previous) => previous.orientation().clone(),
+            None => multicast::orientation(&plan.topology, &plan.routing),
+        };
+        let previous = previous.as_deref().ok_or(NO_TREES);
+        add_trees(&mut plan, job, groups, &orientation, previous);
+    }
+    plan
+}
+
+/// Plans multicast on the plan's routes. Reports trees that fail the proof; the hardware's
+/// multicast tables then stay as they are.
+fn add_trees(
+    plan: &mut Plan,
+    job: &PlanJob,
+    groups: &Arc<GroupSet>,
+    orientation: &Orientation,
+    previous: Result<&Multicast, &'static str>,
+) {
+    let outcome = multicast::plan(&multicast::MulticastJob {
+        fabric: &plan.fabric,
+        topology: &plan.topology,
+        routing: &plan.routing,
+        orientation,
+        policy: &plan.policy,
+        unicast_follows: plan.follows_ranking,
+        groups,
+        held: &job.masks,
+        previous,
+    });
+    let whole = outcome.whole.map(|why| Whole::new(Step::Multicast, why));
+    plan.whole.extend(whole);
+    match outcome.multicast {
+        Ok(multicast) => {
+            plan.findings.extend(multicast.findings());
+            plan.multicast = Some(Arc::new(multicast));
+        }
+        Err(report) => plan.findings.push(Finding::new(
+            FindingKind::MulticastRefused,
+            Subject::Subnet,
+            Severity::Error,
+            format!(
+                "the multicast trees did not stand the proof, and the tables in force stay: {}",
+                witness::multicast_faults(&report)
+            ),
+        )),
+    }
+}
+
+/// Another transition, if multicast and unicast packets together could close a credit loop on the
+/// way; `None` if that of `plan` is safe.
+///
+/// A push removes masks from multicast tables everywhere before it adds any, and adds them after
+/// all interim unicast tables. With every changed unicast entry discarding in between, each half
+/// mixes either only old tables or only new ones with the entries and masks that both have.
+///
+/// No more proof is needed where unicast packets on all the way and multicast packets take legal
+/// turns only. `masks` are the multicast tables in force.
+fn beside_multicast(plan: &Plan, masks: &HeldMasks, way: UnicastWay<'_>) -> Option<Transition> {
+    let topology = way.links;
+    let planned = &plan.routing.tables;
+    let multicast = plan.multicast.as_ref()?;
+    let trees = &multicast.trees.by_mlid;
+    let orientation = multicast.orientation();
+    let follows = |masks: &[_]| masks_follow(topology, orientation, masks);
+    let concerned = multicast.concerned();
+    let is_concerned = |mlid| concerned.is_none_or(|concerned| concerned.contains(mlid));
+    if way.follows
+        && masks_by_mlid(topology, masks, concerned)
+            .values()
+            .all(|masks| follows(masks))
+        && trees
+            .iter()
+            .filter(|(mlid, _)| is_concerned(mlid))
+            .all(|(_, tree)| follows(&tree.masks))
+    {
+        return None;
+    }
+    let held = masks_by_mlid(topology, masks, None);
+    if held.is_empty() && trees.is_empty() {
+        return None;
+    }
+    let old = way.held;
+    if old == planned {
+        return None;
+    }
+    if !plan.transition.mute.is_empty() {
+        // The core cannot wait until mute switches remove their masks.
+        return Some(Transition::discarding(old, planned));
+    }
+    if !plan.routing.lanes.is_single() {
+        let is_safe = plan.transition.discards || on_lanes(plan, topology, old, &held);
+        return (!is_safe).then(|| Transition::discarding(old, planned));
+    }
+    let needs = way
+        .needs
+        .unwrap_or_else(|| Dependencies::of(topology, planned));
+    let mut held_masks = Some(&held);
+    let mut now = old;
+    let mut is_safe = true;
+    for interim in plan.transition.interim.iter() {
+        let mut needs = Dependencies::of(topology, interim);
+        needs.add_mixture(now, interim);
+        held.values().for_each(|masks| needs.add_multicast(masks));
+        is_safe &= needs.is_acyclic();
+        now = interim;
+        held_masks = None;
+    }
+    let mut last = needs;
+    last.add_mixture(now, planned);
+    let held_masks = held_masks.into_iter().flat_map(|held| held.values());
+    held_masks.for_each(|masks| last.add_multicast(masks));
+    trees
+        .values()
+        .for_each(|tree| last.add_multicast(&tree.masks));
+    is_safe &= last.is_acyclic();
+    (!is_safe).then(|| Transition::discarding(old, planned))
+}
+
+/// Whether every mixture of `old` and planned unicast tables is free of credit loops together with
+/// the `held` masks and the planned trees, on the lanes of the plan.
+fn on_lanes(
+    plan: &Plan,
+    topology: &Topology,
+    old: &Tables,
+    held: &BTreeMap<Lid, Vec<(SwitchIdx, PortMask)>>,
+) -> bool {
+    let Some(multicast) = plan.multicast.as_ref() else {
+        return true;
+    };
+    let (planned, lanes) = (&plan.routing.tables, &plan.routing.lanes);
+    let mut needs = LaneDependencies::of(topology, &[old, planned], lanes);
+    for (&mlid, masks) in held {
+        needs.add_multicast(masks, multicast.groups.levels_of(mlid));
+    }
+    for tree in multicast.trees.by_mlid.values() {
+        needs.add_multicast(&tree.masks, tree.group.levels);
+    }
+    needs.is_sound()
+}

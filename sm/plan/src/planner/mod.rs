@@ -1,0 +1,191 @@
+//! The planner: the steps from a [`PlanJob`] to its [`Outcome`].
+//!
+//! Around the parts to avoid ([`plan_around`]), by the first engine that has routes ([`try_plan`]),
+//! each engine on the same [`RoutingInput`] ([`try_engine`]): routes, then their proof and the
+//! interim tables beside each other, then partitions, adaptive routing and multicast on them.
+
+mod adaptive;
+mod findings;
+mod groups;
+mod input;
+mod proof;
+mod routes;
+mod unproved;
+
+use std::sync::Arc;
+
+use rsm_model::whole::{Step, Whole};
+use rsm_routing::engine::{EngineKind, Routing};
+
+use self::groups::UnicastWay;
+use self::input::RoutingInput;
+use self::routes::Routed;
+use self::unproved::UnprovedRoutes;
+use crate::avoided::Avoided;
+use crate::error::PlanError;
+use crate::interrupted::Interrupted;
+use crate::job::{JobKind, PlanJob};
+use crate::multicast;
+use crate::outcome::Outcome;
+use crate::plan::Plan;
+use crate::refused::{self, RefusedPlan};
+
+/// Why no plan can be followed.
+const NO_PLAN: &str = "no plan is in force";
+
+/// Makes the plan of a job.
+pub fn plan(job: &PlanJob) -> Outcome {
+    match plan_around(job) {
+        Ok(outcome) => outcome,
+        Err(error) => Outcome::Refused(Box::new(RefusedPlan::new(job, error))),
+    }
+}
+
+/// Makes the plan of a job, around the parts that it is to avoid. If no routes go around them, the
+/// routes use them, unless the parts are on trial.
+fn plan_around(job: &PlanJob) -> Result<Outcome, PlanError> {
+    let mut avoided = Avoided {
+        avoid: job.avoid.clone(),
+        damped: job.damped.clone(),
+        ..Avoided::default()
+    };
+    // Multicast is planned on the routes in force.
+    if job.avoid.is_empty() || matches!(job.kind, JobKind::Multicast { .. }) {
+        return try_plan(job, &Arc::new(avoided));
+    }
+    if let Some(before) = &job.avoided_before {
+        job.avoid.check(before, &job.fabric, &job.damped)?;
+    }
+    let resolved = job.avoid.resolve(&job.fabric, &job.damped);
+    if resolved.out.is_empty() {
+        avoided.in_use = resolved.in_use;
+        return try_plan(job, &Arc::new(avoided));
+    }
+    let damped = job.damped.union(&resolved.out).copied().collect();
+    let around = PlanJob {
+        damped: Arc::new(damped),
+        ..job.clone()
+    };
+    avoided.in_use = resolved.in_use;
+    match try_plan(&around, &Arc::new(avoided.clone())) {
+        Err(error) if job.avoided_before.is_none() => {
+            avoided.suspended = Some(error.with_causes());
+            try_plan(job, &Arc::new(avoided))
+        }
+        outcome => outcome,
+    }
+}
+
+/// Plans without the cables in the job's `damped`, which are those of `avoided`, with the first of
+/// the policy's engines that has routes.
+fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError> {
+    if let JobKind::Multicast { routes } = &job.kind {
+        return Ok(Outcome::Plan(Arc::new(groups::replan(job, routes))));
+    }
+    let first = job.policy.engine;
+    let error = match try_engine(job, avoided, first, None) {
+        Err(error) if error.is_of_engine() && job.kind.routes_anew() => error,
+        outcome => return outcome,
+    };
+    for &engine in job.policy.fallback_engines() {
+        if let Ok(outcome) = try_engine(job, avoided, engine, Some(&error)) {
+            return Ok(outcome);
+        }
+    }
+    match stands_behind(job) {
+        true => try_engine(job, avoided, EngineKind::Auto, Some(&error)).map_err(|_| error),
+        false => Err(error),
+    }
+}
+
+/// Whether `auto` routes where no engine of the policy does: ports that no packet reaches are worse
+/// than routes of another engine. Routes in force stay where they serve all ports, and an engine on
+/// trial is refused.
+fn stands_behind(job: &PlanJob) -> bool {
+    let policy = &job.policy;
+    if policy.is_on_trial() || policy.engines.contains(&EngineKind::Auto) {
+        return false;
+    }
+    match &job.previous {
+        Some(plan) => is_of_stand_in(plan),
+        None => refused::follow(job).is_none_or(|held| held.unreachable_pairs > 0),
+    }
+}
+
+/// Whether `auto` routes in the place of all engines of the plan's policy.
+fn is_of_stand_in(plan: &Plan) -> bool {
+    plan.engine == EngineKind::Auto && !plan.policy.engines.contains(&EngineKind::Auto)
+}
+
+/// Plans with `engine`; `refused` is why the first engine of the policy has no routes.
+fn try_engine(
+    job: &PlanJob,
+    avoided: &Arc<Avoided>,
+    engine: EngineKind,
+    refused: Option<&PlanError>,
+) -> Result<Outcome, PlanError> {
+    let mut whole = Vec::new();
+    let input = RoutingInput::of(job, &mut whole)?;
+    let (routing, relieved) = match routes::of_engine(job, engine, &input, &mut whole)? {
+        Routed::Made { routing, relieved } => (routing, relieved),
+        Routed::AsBefore(plan) => return Ok(Outcome::Unchanged(plan)),
+    };
+    let routing = Arc::<Routing>::from(routing);
+    let damped_too = input.with_damped_links(job)?;
+    let links = damped_too.as_ref().unwrap_or(&input.topology);
+    let orientation = multicast::orientation(&input.topology, &routing);
+    let unproved = UnprovedRoutes {
+        job,
+        input: &input,
+        links,
+        routing: &routing,
+        orientation: &orientation,
+    };
+    let (proof, way) = unproved.proof_and_transition()?;
+    whole.extend(proof.why_whole().map(|why| Whole::new(Step::Proof, why)));
+    whole.extend(way.whole.map(|why| Whole::new(Step::Interim, why)));
+    let partitions = input::partitions_of(job, &input.policy_change, &mut whole);
+    let (engine, replacement) = routes::engine_behind(job, engine, refused);
+    // The dependencies that the proof found are those of the links that routes may use.
+    let needs = proof.dependencies.filter(|_| damped_too.is_none());
+    let mut plan = Plan {
+        generation: job.generation,
+        fabric: job.fabric.clone(),
+        lids: input.lids.clone(),
+        sm_lid: input.sm_lid,
+        damped: job.damped.clone(),
+        avoided: avoided.clone(),
+        topology: input.topology.clone(),
+        order: input.order.clone(),
+        slow_cables: crate::slow::cables(&input.topology, &routing, &job.fabric),
+        routing: routing.clone(),
+        report: proof.report,
+        tally: Arc::new(proof.tally),
+        proved: proof.proved,
+        relieved,
+        follows_ranking: proof.follows,
+        adaptive: None,
+        multicast: None,
+        transition: way.transition,
+        link_ports: input.link_ports.clone(),
+        partitions,
+        engine,
+        policy: job.policy.clone(),
+        policy_change: input.policy_change.clone(),
+        findings: Vec::new(),
+        whole,
+    };
+    plan.findings = findings::of(&plan, replacement);
+    adaptive::add(&mut plan, job, links, &input.held, &orientation);
+    let way = UnicastWay {
+        held: &input.held,
+        links,
+        follows: way.follows,
+        needs,
+    };
+    groups::add(&mut plan, job, &orientation, way);
+    if job.refuses_interruption {
+        Interrupted::check(&plan, &input.held)?;
+    }
+    Ok(Outcome::Plan(Arc::new(plan)))
+}

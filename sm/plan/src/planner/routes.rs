@@ -1,0 +1,145 @@
+//! The routes of a plan, by an engine or by moving single entries.
+
+use std::sync::Arc;
+
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::whole::{Step, Whole};
+use rsm_routing::engine::{self, AbsentRoots, EngineError, EngineKind, Options, Routing};
+use rsm_routing::topology::Topology;
+
+use super::input::RoutingInput;
+use crate::error::PlanError;
+use crate::job::{JobKind, PlanJob};
+use crate::levels;
+use crate::plan::Plan;
+
+/// The routes of a job's engine.
+pub(super) enum Routed {
+    /// New routes.
+    Made {
+        /// The routes, with the entries of virtual ports.
+        routing: Box<Routing>,
+        /// Number of entries moved off the fullest links; `None` if the engine computed all.
+        relieved: Option<usize>,
+    },
+    /// No entry could be moved; this is the plan in force.
+    AsBefore(Arc<Plan>),
+}
+
+/// The routes of `engine`, which the operator's lanes let pass.
+///
+/// # Errors
+/// The engine has none, for want of lanes or otherwise, or the operator's tables stop packets.
+pub(super) fn of_engine(
+    job: &PlanJob,
+    engine: EngineKind,
+    input: &RoutingInput,
+    whole: &mut Vec<Whole>,
+) -> Result<Routed, PlanError> {
+    let (fabric, policy, topology) = (&*job.fabric, &*job.policy, &*input.topology);
+    let mut routed = computed(job, engine, input).map_err(|source| {
+        match levels::fewest_lanes(fabric, policy, topology, &source) {
+            Some(limit) => PlanError::FewLanes { limit, source },
+            None => PlanError::Engine(source),
+        }
+    })?;
+    if let Routed::Made { routing, relieved } = &mut routed {
+        if relieved.is_none() {
+            whole.extend(routing.whole().map(|why| Whole::new(Step::Routes, why)));
+        }
+        route_vports(job, topology, routing);
+        levels::lanes_pass(fabric, policy, topology, routing)?;
+    }
+    Ok(routed)
+}
+
+/// The routes of an engine, or those in force with entries moved off the fullest links, before the
+/// entries of virtual ports.
+fn computed(
+    job: &PlanJob,
+    engine: EngineKind,
+    input: &RoutingInput,
+) -> Result<Routed, EngineError> {
+    let policy = &job.policy;
+    // Rankings and tables from before other rules do not follow these.
+    let has_other_rules = |plan: &Plan| {
+        plan.policy.switch_rules != policy.switch_rules
+            || plan.policy.listed != policy.listed
+            || plan.policy.layout != policy.layout
+    };
+    let is_anew = job.previous.as_deref().is_some_and(has_other_rules);
+    let previous = job.previous.as_deref().filter(|_| !is_anew);
+    let options = Options {
+        root_guids: policy.root_guids.clone(),
+        absent_roots: AbsentRoots::LeaveOut,
+        threads: 0,
+        previous_ranking: previous.and_then(|plan| plan.routing.ranking.clone()),
+        previous_coordinates: previous.and_then(|plan| plan.routing.coordinates.clone()),
+        layout: policy.layout.clone(),
+        previous_choice: previous.and_then(|plan| plan.routing.choice.clone()),
+        max_vls: input.link_ports.data_vls(policy),
+        tables: policy.tables.clone(),
+        engine_options: policy.engine_options.clone(),
+        categories: input.order.categories.clone(),
+        numbers: input.order.numbers.clone(),
+        listed: policy.listed.clone(),
+        connect_roots: policy.connect_roots,
+        shortest_only: job.adaptive.is_some(),
+    };
+    if let (&JobKind::Rebalance { max_blocks }, Some(previous)) = (&job.kind, &job.previous) {
+        let rebalanced = engine::rebalance(&input.topology, &options, &previous.tally, max_blocks);
+        return Ok(match rebalanced {
+            Some(rebalanced) => Routed::Made {
+                routing: Box::new(rebalanced.routing),
+                relieved: Some(rebalanced.moved),
+            },
+            None => Routed::AsBefore(previous.clone()),
+        });
+    }
+    let used = job.hardware.iter().any(|held| held.entries.lids() > 0);
+    let held = (used && !is_anew).then_some(&input.held);
+    Ok(Routed::Made {
+        routing: Box::new(engine::route(engine, &input.topology, &options, held)?),
+        relieved: None,
+    })
+}
+
+/// Adds the entries of the LIDs of virtual ports to tables of an engine.
+fn route_vports(job: &PlanJob, topology: &Topology, routing: &mut Routing) {
+    if routing.tables.copy_to_further_lids(topology)
+        && let Some(previous) = &job.previous
+        && previous.topology.switches() == topology.switches()
+    {
+        routing.tables.share_with(&previous.routing.tables);
+    }
+}
+
+/// The engine behind the routes of a plan, with the finding about it where it replaces others; a
+/// plan that only relieves links has those of the routes that it starts from.
+pub(super) fn engine_behind(
+    job: &PlanJob,
+    engine: EngineKind,
+    refused: Option<&PlanError>,
+) -> (EngineKind, Option<Finding>) {
+    match job.previous.as_deref().filter(|_| !job.kind.routes_anew()) {
+        Some(basis) => {
+            let mut findings = basis.findings.iter();
+            let found = findings.find(|finding| finding.kind == FindingKind::EngineReplaced);
+            (basis.engine, found.cloned())
+        }
+        None => (engine, refused.map(|error| replaced(job, engine, error))),
+    }
+}
+
+/// The finding about the engine in the place of the first one, which has no routes because of
+/// `error`.
+fn replaced(job: &PlanJob, engine: EngineKind, error: &PlanError) -> Finding {
+    let text = format!(
+        "routes are of {engine}, and not of {}, which stands before it: {}; mend the \
+         cause, or set routing.engine",
+        job.policy.engine,
+        error.with_causes()
+    );
+    let kind = FindingKind::EngineReplaced;
+    Finding::new(kind, Subject::Subnet, Severity::Warning, text)
+}

@@ -1,0 +1,112 @@
+//! Routes before their proof: the proof, and the way to them from the tables in force.
+
+use std::sync::Arc;
+
+use rsm_routing::engine::Routing;
+use rsm_routing::mcast::Orientation;
+use rsm_routing::topology::Topology;
+use rsm_routing::verify::Dependencies;
+
+use super::input::RoutingInput;
+use super::proof::{self, Proof};
+use crate::job::PlanJob;
+use crate::lint::Refusal;
+use crate::transition::{CheckedTransition, Orders, TransitionJob, Ways};
+
+/// Routes that are not proved yet, and the subnet that they are for.
+#[derive(Clone, Copy)]
+pub(super) struct UnprovedRoutes<'a> {
+    pub(super) job: &'a PlanJob,
+    pub(super) input: &'a RoutingInput,
+    /// The switch graph with all links that packets may be on.
+    pub(super) links: &'a Arc<Topology>,
+    pub(super) routing: &'a Routing,
+    /// The up*/down* order of the routes.
+    pub(super) orientation: &'a Orientation,
+}
+
+impl<'a> UnprovedRoutes<'a> {
+    /// Proves the routes, and finds the way to them from the tables in force.
+    ///
+    /// Both run beside each other, on the assumption that the routes follow an order if those in
+    /// force do. A first plan, of which both take all processors and much memory, has them one
+    /// after the other.
+    ///
+    /// # Errors
+    /// The proof refuted the routes.
+    pub(super) fn proof_and_transition(self) -> Result<(Proof<'a>, CheckedTransition), Refusal> {
+        let assumed = self.job.previous.as_ref().map(|plan| plan.follows_ranking);
+        let Some(assumed) = assumed else {
+            let proof = self.prove()?;
+            let way = self.transition(proof.follows);
+            return Ok((proof, way));
+        };
+        let (proof, way) = rayon::join(|| self.prove(), || self.transition(assumed));
+        let proof = proof?;
+        match proof.follows == assumed {
+            true => Ok((proof, way)),
+            false => {
+                let way = self.transition(proof.follows);
+                Ok((proof, way))
+            }
+        }
+    }
+
+    fn prove(self) -> Result<Proof<'a>, Refusal> {
+        let previous = self.job.previous.as_deref();
+        let (topology, policy) = (&self.input.topology, &self.job.policy);
+        let mut proof = proof::prove(topology, self.routing, self.orientation, policy, previous);
+        match proof.refusal.take() {
+            Some(refusal) => Err(refusal),
+            None => Ok(proof),
+        }
+    }
+
+    /// The way from the held tables to the routes; `follows` says that these follow their order.
+    fn transition(self, follows: bool) -> CheckedTransition {
+        let topology = &*self.input.topology;
+        let previous = self.job.previous.as_deref();
+        let in_force = previous.map(|plan| (&plan.routing.lanes, &*plan.topology));
+        let job = TransitionJob {
+            fabric: &self.job.fabric,
+            routes: topology,
+            topology: self.links,
+            held: &self.job.hardware,
+            old: &self.input.held,
+            planned: &self.routing.tables,
+            orders: match follows {
+                true => self.interim_orders(),
+                false => Orders::default(),
+            },
+            lanes: Ways::of(&self.routing.lanes, topology, in_force),
+            link_ports: &self.input.link_ports,
+        };
+        job.plan()
+    }
+
+    /// The orders that interim tables may follow, given the order of the planned routes.
+    fn interim_orders(self) -> Orders<'a> {
+        let previous = self.job.previous.as_deref();
+        let previous = previous.and_then(|plan| plan.routing.ranking.as_ref());
+        let topology = &*self.input.topology;
+        let Some(ranking) = &self.routing.ranking else {
+            return Orders {
+                own: Some(self.orientation),
+                ..Orders::default()
+            };
+        };
+        let turned = previous.filter(|previous| previous.follows != ranking.follows);
+        let follows = |order: &Orientation| {
+            let turns = Dependencies::of(topology, &self.routing.tables);
+            turns.follows(|high, low| order.is_above(high, low))
+        };
+        let keeps = previous.is_some() && turned.is_none();
+        Orders {
+            own: Some(self.orientation),
+            is_own_foreign: ranking.is_interim && !keeps,
+            before: turned
+                .and_then(|previous| Orientation::of(topology, previous))
+                .filter(follows),
+        }
+    }
+}

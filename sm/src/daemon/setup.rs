@@ -1,0 +1,247 @@
+//! The start of the daemon's parts: store, port, SA, counters, history, readers and servers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use rsm_core::Event;
+use rsm_mad::transport::Sinks;
+use rsm_sa::{SaConfig, SavedSaState};
+use rsm_view::publish::{
+    Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, View,
+};
+use tokio::sync::mpsc;
+
+use super::access::Access;
+use super::attachment::{self, Line, Presence, Simulated};
+use super::clock::Clock;
+use super::counters::{self, CountersHandle, CountersSetup};
+use super::findings::DaemonFindings;
+use super::gpu_hosts::{self, GpuHosts};
+use super::history::{self, History};
+use super::http::{self, ServingHttp};
+use super::memory::{self, HistorySink, Keeper, Kept, SharedSetup, SharedView, StoredGpus};
+use super::sa::{self, SaHandle, SaSetup};
+use super::server::{self, Serving};
+use super::settings;
+use super::simulator::Simulator;
+use super::{DaemonOptions, core_sink, errors_sink, gpu_sink, joins_sink, sink};
+
+/// Everything that each part of the daemon is started with.
+pub(super) struct Setup {
+    pub(super) options: DaemonOptions,
+    pub(super) clock: Clock,
+    /// The channel to the core.
+    pub(super) inbox: mpsc::Sender<Event>,
+    pub(super) findings: DaemonFindings,
+}
+
+/// The parts at the port of this host.
+pub(super) struct Attached {
+    pub(super) line: Line,
+    pub(super) sa_handle: SaHandle,
+    pub(super) counters: CountersHandle,
+    /// The simulated fabric that the port is in; `None` once the API has it.
+    simulated: Option<Simulated>,
+}
+
+/// The servers of gRPC and HTTP.
+pub(super) struct Servers {
+    grpc: Serving,
+    http: Option<ServingHttp>,
+}
+
+impl Servers {
+    /// Ends the connections, and then the servers.
+    pub(super) async fn stop(self) {
+        self.grpc.stop().await;
+        if let Some(http) = self.http {
+            http.stop().await;
+        }
+    }
+}
+
+impl Setup {
+    /// The state directory; `None` if nothing is kept on disk.
+    pub(super) fn state_dir(&self) -> Option<&Path> {
+        let dir = self.options.config.state.dir.as_path();
+        (!self.options.stateless).then_some(dir)
+    }
+
+    /// Opens the store, with the one behind it that several managers share, if there is one.
+    pub(super) fn open_store(&self) -> anyhow::Result<(Keeper, Kept, Option<SharedView>)> {
+        let shared = settings::shared_store(&self.options.config)?;
+        let shared = shared.map(|etcd| SharedSetup {
+            options: etcd,
+            core: self.inbox.clone(),
+        });
+        memory::open(
+            self.state_dir(),
+            self.options.store_fabric,
+            shared,
+            self.clock,
+            self.findings.clone(),
+        )
+    }
+
+    /// Attaches to the port, and starts the SA and the collector of counters there.
+    pub(super) fn attach(
+        &self,
+        sa_config: SaConfig,
+        remembered: SavedSaState,
+        keeper: &Keeper,
+    ) -> anyhow::Result<Attached> {
+        let (options, clock) = (&self.options, self.clock);
+        let sa_setup = SaSetup::new(Arc::new(move || clock.now()));
+        let counters_setup = CountersSetup::new(Arc::new(move || clock.now()));
+        let sinks = Sinks {
+            others: sink(self.inbox.clone()),
+            sa: Some(sa_setup.sink()),
+            performance: Some(counters_setup.sink()),
+        };
+        let (mut line, simulated) = attachment::open(
+            &options.fabric,
+            options.config.sm.guid,
+            options.trace.as_deref(),
+            move || clock.now(),
+            sinks,
+            &self.findings,
+            Presence::Manager,
+        )
+        .with_context(|| format!("cannot attach to {}", options.fabric))?;
+        let sa_handle = sa_setup.start(
+            sa_config,
+            line.sa(),
+            sa::Surroundings {
+                remembered,
+                core: core_sink(self.inbox.clone()),
+                save: keeper.sa_sink(),
+                findings: joins_sink(self.findings.clone()),
+                journal: keeper.journal(),
+            },
+        )?;
+        keeper.attach_sa(sa_handle.restorer());
+        let counters = counters_setup.start(
+            counters::Settings::of(&options.config),
+            line.performance(),
+            errors_sink(self.inbox.clone()),
+        )?;
+        if let Err(error) = line.transport().set_is_sm(true) {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "other nodes cannot see that a subnet manager is here"
+            );
+        }
+        Ok(Attached {
+            line,
+            sa_handle,
+            counters,
+            simulated,
+        })
+    }
+
+    /// Opens the history in the state folder, and records the start of this run.
+    pub(super) fn open_history(
+        &self,
+        share: Option<HistorySink>,
+    ) -> anyhow::Result<Option<History>> {
+        let Some(dir) = self.state_dir() else {
+            return Ok(None);
+        };
+        let (config, clock) = (&self.options.config, self.clock);
+        let (disk, findings) = (rsm_store::io::Disk::new(), self.findings.clone());
+        let history = History::start(dir, config, clock, disk, findings, share)?;
+        let now = rsm_view::publish::UnixClock::unix_ms(&clock, clock.now());
+        let started = history::started(now, self.options.fabric.to_string());
+        history.recorder().put(vec![started], None);
+        Ok(Some(history))
+    }
+
+    /// The state that readers are shown.
+    pub(super) fn view(
+        &self,
+        attached: &Attached,
+        history: Option<&History>,
+        shared: Option<SharedView>,
+    ) -> Arc<View> {
+        let view = View::new(
+            self.options.fabric.to_string(),
+            attached.simulated.is_some(),
+            Box::new(self.clock),
+        );
+        let shared = shared.map(|view| Box::new(view) as Box<dyn SharedStoreSource>);
+        let recorder = history.map(History::recorder);
+        Arc::new(view.recorded_by(recorder).sharing(shared))
+    }
+
+    /// Starts the thread that publishes inventories of GPU hosts; `stored` are those of an earlier
+    /// run.
+    pub(super) fn gpu_hosts(
+        &self,
+        view: &Arc<View>,
+        keeper: &Keeper,
+        stored: StoredGpus,
+    ) -> anyhow::Result<Arc<GpuHosts>> {
+        let max_age = self.options.config.gpu.max_age_s;
+        let max_age = (max_age > 0).then_some(max_age.into());
+        let sink = keeper.gpu_sink();
+        let gpu_hosts = Arc::new(GpuHosts::new(view.clone(), sink, stored, max_age));
+        let tell = gpu_sink(self.inbox.clone());
+        gpu_hosts::publish(&gpu_hosts, tell, self.findings.clone())
+            .context("cannot start a thread for GPU hosts")?;
+        Ok(gpu_hosts)
+    }
+
+    /// Starts the access control of gRPC and HTTP.
+    pub(super) fn access(&self) -> anyhow::Result<Access> {
+        let config = &self.options.config;
+        let settings = (&config.api, &config.http);
+        Access::start(settings, self.state_dir(), self.findings.clone())
+    }
+
+    /// Starts the servers of gRPC and HTTP, and watches the certificate of both.
+    pub(super) async fn serve(
+        &self,
+        access: &Access,
+        backend: rsm_api::Backend,
+    ) -> anyhow::Result<Servers> {
+        // Ends with the runtime.
+        tokio::spawn(access.clone().watch_certificate());
+        let http = http::serve(&self.options.config, access, &backend).await?;
+        let grpc = server::serve(&self.options, access, backend, &self.findings).await?;
+        Ok(Servers { grpc, http })
+    }
+}
+
+impl Attached {
+    /// The sources of the API's answers.
+    pub(super) fn backend(
+        &mut self,
+        view: &Arc<View>,
+        controller: &Arc<Controller>,
+        gpu_hosts: &Arc<GpuHosts>,
+        history: Option<&History>,
+    ) -> rsm_api::Backend {
+        let simulation = self.simulated.take().map(|simulated| {
+            Arc::new(Simulator::new(simulated.handle, simulated.netlist))
+                as Arc<dyn rsm_api::Simulation>
+        });
+        rsm_api::Backend {
+            subnet: view.clone(),
+            control: controller.clone(),
+            routing: Arc::new(RouteAnalyst::new(view.clone())),
+            sa: Some(Arc::new(PublishedSa::new(
+                view.clone(),
+                self.sa_handle.state_source(),
+            ))),
+            counters: Some(Arc::new(PublishedCounters::new(
+                view.clone(),
+                self.counters.source(),
+            ))),
+            simulation,
+            gpus: Some(gpu_hosts.clone()),
+            history: history.map(|history| history.reader() as Arc<dyn rsm_api::History>),
+            actions: Some(view.clone()),
+        }
+    }
+}
