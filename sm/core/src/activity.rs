@@ -43,6 +43,11 @@ impl Core {
         }
     }
 
+    /// SMInfo.ActCount: the requests that were answered. It has 32 bits and wraps.
+    pub fn act_count(&self) -> u32 {
+        self.client.stats().answered as u32
+    }
+
     /// The pass under way and the work that waits.
     pub fn progress(&self) -> PassProgress {
         let (cause, since) = self.meter.running().unzip();

@@ -431,9 +431,12 @@ impl Core {
     }
 
     fn sm_info(&self) -> SmInfo {
-        // ActCount has 32 bits and wraps.
-        let activity = self.client.stats().answered as u32;
-        role::sm_info(&self.role, self.identity(), self.own_guid(), activity)
+        role::sm_info(
+            &self.role,
+            self.identity(),
+            self.own_guid(),
+            self.act_count(),
+        )
     }
 
     fn find_other(&self, guid: Guid) -> Option<Other> {
