@@ -385,6 +385,12 @@ impl Core {
         self.stage.is_idle() && (!self.work.is_due() || self.work.is_postponed())
     }
 
+    /// SMPs of other agents that this manager has received an answer to so far: the ActCount that it
+    /// shows in SMInfo (IBA 14.2.5.13), of 32 bits that wrap.
+    pub fn act_count(&self) -> u32 {
+        self.client.stats().answered as u32
+    }
+
     /// The stage under way, for operators.
     pub fn activity(&self) -> Activity {
         self.stage.activity(self.inventory.len())

@@ -24,5 +24,7 @@ pub(super) struct Asked<'a> {
     pub(super) view: &'a GroupsView,
     pub(super) services: &'a ServiceRegistry,
     pub(super) subscriptions: &'a Events,
+    /// SMInfo.ActCount of this manager.
+    pub(super) act_count: u32,
     pub(super) now: Time,
 }

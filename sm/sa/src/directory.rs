@@ -298,6 +298,29 @@ impl Directory {
         self.memberships.table(ix)
     }
 
+    /// The P_Key at an index of the table of this manager's port; `None` where there is none.
+    pub(crate) fn own_p_key(&self, index: u16) -> Option<PKey> {
+        let key = self.own_p_keys().get(usize::from(index)).copied();
+        key.filter(|key| key.is_valid())
+    }
+
+    /// The index of the partition of `p_key` in the table of this manager's port; that of the
+    /// default partition, in which every port is, where it is in no such partition.
+    pub(crate) fn own_p_key_index(&self, p_key: PKey) -> u16 {
+        let index = |wanted: PKey| {
+            let mut keys = self.own_p_keys().iter();
+            let index = keys.position(|key| key.is_valid() && key.base() == wanted.base())?;
+            u16::try_from(index).ok()
+        };
+        let index = index(p_key).or_else(|| index(PKey::DEFAULT_FULL));
+        index.unwrap_or(0)
+    }
+
+    fn own_p_keys(&self) -> &[PKey] {
+        let own = self.by_guid(self.own_guid);
+        own.map_or(&[], |own| self.p_keys(own))
+    }
+
     /// The P_Key table of an external port of a switch; `None` where none is planned.
     pub(crate) fn switch_p_keys(&self, at: PortRef) -> Option<&[PKey]> {
         let table = self.plan.partitions.table(self.fabric.key(at));

@@ -26,7 +26,7 @@ impl Sa {
     pub fn handle(&mut self, request: SaRequest<'_>, now: Time) -> Option<SaAnswer> {
         let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
             let mad = header.mad();
-            mad.class() == Class::SUBNET_ADMINISTRATION && expects_answer(mad.method())
+            mad.class() == Class::SUBNET_ADMINISTRATION && header.expects_answer()
         }) else {
             if !self.report_answered(request) {
                 self.statistics.ignored();
@@ -133,6 +133,7 @@ impl Sa {
             view: &view,
             services: &self.services,
             subscriptions: &self.events,
+            act_count: self.statistics.act_count(),
             now,
         })
     }
@@ -260,11 +261,4 @@ impl Sa {
             None => false,
         }
     }
-}
-
-/// Whether the SA answers messages with this method.
-fn expects_answer(method: Method) -> bool {
-    // TrapRepress has no R bit and is a response all the same; a Send is by its meaning not
-    // answered.
-    !method.is_response() && method != Method::TRAP_REPRESS && method != Method::SEND
 }

@@ -1,7 +1,7 @@
 //! Counters of requests to the SA and of its answers.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rsm_mad::wire::header::{AttrId, Method, Status};
@@ -46,6 +46,7 @@ pub struct Statistics {
     wrong_keys: AtomicU64,
     unknown_issuers: AtomicU64,
     unserved: AtomicU64,
+    act_count: AtomicU32,
 }
 
 /// A reading of the counters. Each is right by itself; together they are not of one moment.
@@ -114,6 +115,7 @@ impl Default for Statistics {
             wrong_keys: AtomicU64::new(0),
             unknown_issuers: AtomicU64::new(0),
             unserved: AtomicU64::new(0),
+            act_count: AtomicU32::new(0),
         }
     }
 }
@@ -173,6 +175,16 @@ impl Statistics {
     /// Counts a request that the SA cannot answer yet.
     pub fn unserved(&self) {
         add(&self.unserved);
+    }
+
+    /// Makes `act_count` SMInfo.ActCount of this manager, which counts its work beside the SA.
+    pub fn show_act_count(&self, act_count: u32) {
+        self.act_count.store(act_count, Ordering::Relaxed);
+    }
+
+    /// SMInfo.ActCount of this manager.
+    pub(crate) fn act_count(&self) -> u32 {
+        self.act_count.load(Ordering::Relaxed)
     }
 
     /// The counts so far.

@@ -303,6 +303,9 @@ impl Shell {
             self.carry_out(&failed);
             self.service_manager.turn(self.clock.now());
             self.view.show_progress(self.core.progress());
+            self.sa_handle
+                .statistics()
+                .show_act_count(self.core.act_count());
             if let Some(progress) = &mut self.progress {
                 progress.show(&self.core);
             }

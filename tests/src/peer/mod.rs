@@ -7,6 +7,7 @@
 mod packages;
 
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use packages::{PROGRAMS, find_program};
 
@@ -25,8 +26,31 @@ pub fn require_peer(program: &str) -> bool {
         return true;
     }
     let package = package_of(program);
-    let message =
-        format!("`{program}` is not installed; it comes with the Debian package {package}");
+    missing(&format!(
+        "`{program}` is not installed; it comes with the Debian package {package}"
+    ))
+}
+
+/// Whether Python has `module`, which `package` of Debian brings.
+///
+/// # Panics
+///
+/// When it is missing and [`REQUIRE_PEERS`] is `1`.
+#[must_use]
+pub fn require_python_module(module: &str, package: &str) -> bool {
+    let import = format!("import {module}");
+    let has_it = Command::new("python3")
+        .args(["-c", &import])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    has_it
+        || missing(&format!(
+            "python3 has no module {module}; it comes with the Debian package {package}"
+        ))
+}
+
+fn missing(message: &str) -> bool {
     assert!(
         std::env::var_os(REQUIRE_PEERS).is_none_or(|value| value != "1"),
         "{message}"

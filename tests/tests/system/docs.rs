@@ -40,7 +40,7 @@ const REASONS: &[(&str, &str)] = &[
 ];
 
 /// Info strings of blocks that are no commands.
-const NO_COMMANDS: &[&str] = &["text", "toml", "json", "yaml"];
+const NO_COMMANDS: &[&str] = &["text", "toml", "json", "yaml", "python"];
 
 /// README.md stays below this number of lines: everything else is in `docs/`.
 const README_LINES: usize = 150;

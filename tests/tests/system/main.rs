@@ -36,6 +36,7 @@ mod peers_counters;
 mod peers_dry_run;
 mod peers_election;
 mod peers_etcd;
+mod peers_grpcio;
 mod peers_harness;
 mod peers_ibdmchk;
 mod peers_link;

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use rsm_tests::binaries;
 use rsm_tests::bringup::LIMIT;
+use rsm_tests::clock::wait_for;
 use rsm_tests::process::{Finished, Invocation};
 use rsm_tests::served::Served;
 
@@ -79,6 +80,32 @@ fn program_on_a_served_fabric_sees_the_simulated_adapter() {
     let script = script.to_str().unwrap();
     let (finished, _) = run(&binaries::rsm(), &served, &[], &[script]);
     assert_eq!(finished.success().unwrap().stdout.trim(), "RSM_SIM");
+}
+
+#[test]
+fn relative_socket_serves_programs_that_change_their_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let rsm = |arguments: &[&str]| {
+        let rsm = Invocation::new(binaries::rsm(), directory.path());
+        rsm.args(arguments)
+    };
+    let socket = ["--socket", "fabric.sock"];
+    let serve = rsm(&["sim", "serve", FABRIC]).args(socket);
+    let serving = serve.spawn().unwrap();
+    let ready = wait_for(LIMIT, || {
+        serving
+            .stdout_so_far()
+            .contains("fabric.sock")
+            .then_some(())
+    });
+    assert!(ready.is_some(), "{}", serving.stderr_so_far());
+    let program = "cd / && cat /sys/class/infiniband/rsm0/board_id";
+    let run = rsm(&["sim", "run"])
+        .args(socket)
+        .args(["sh", "-c", program]);
+    let finished = run.run(LIMIT).unwrap().success().unwrap();
+    assert_eq!(finished.stdout.trim(), "RSM_SIM");
+    serving.terminate(LIMIT).unwrap();
 }
 
 #[test]

@@ -314,6 +314,8 @@ impl<'a> Subnet<'a> {
         assert_eq!(priority, number(&status, "/priority"));
         // Master.
         assert_eq!(record.number("SMState").unwrap(), 3);
+        // Each request that brought the subnet up counts.
+        assert!(record.number("ActCount").unwrap() > 100, "{record:?}");
         let told = self.told(&["CPI"]);
         assert_eq!(told[0].number("Class version").unwrap(), 2);
     }

@@ -104,6 +104,15 @@ impl SaHeader {
         &mut self.rmpp
     }
 
+    /// Whether the message is a request that gets an answer. A Send has none by its meaning,
+    /// TrapRepress is one, and the class has no traps (IBA 15.2.2), so that OpenSM answers none
+    /// either.
+    pub fn expects_answer(&self) -> bool {
+        let silent = [Method::SEND, Method::TRAP, Method::TRAP_REPRESS];
+        let method = self.mad.method();
+        !method.is_response() && !silent.contains(&method)
+    }
+
     /// The header of the response to this request: the method's answer with `status`, and an empty
     /// RMPP header. It leaves out the SM_Key, for requesters without the key may read the answer.
     pub fn response(&self, status: Status) -> SaHeader {

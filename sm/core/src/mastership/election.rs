@@ -439,13 +439,11 @@ impl Core {
     }
 
     fn sm_info(&self) -> SmInfo {
-        // ActCount has 32 bits and wraps.
-        let activity = self.client.stats().answered as u32;
         role::sm_info(
             &self.election.role,
             self.identity(),
             self.own_guid(),
-            activity,
+            self.act_count(),
         )
     }
 

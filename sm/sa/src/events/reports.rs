@@ -8,8 +8,9 @@ use std::time::Duration;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
-use rsm_mad::transport::RemoteAddress;
+use rsm_mad::transport::{Grh, RemoteAddress};
 use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::sa::{ComponentMask, SaMad};
 
@@ -52,6 +53,8 @@ pub(super) struct Reports {
 #[derive(Debug)]
 struct Subscriber {
     address: RemoteAddress,
+    /// As [`Subscription::p_key`].
+    p_key: Option<PKey>,
     patience: Duration,
     /// Its subscriptions.
     numbers: BTreeSet<u16>,
@@ -72,6 +75,24 @@ struct Pending {
     attempts: u32,
     /// When the wait for its answer ends; `None` while it waits to be sent.
     until: Option<Time>,
+}
+
+impl Subscriber {
+    /// The address of reports sent now. The LID, and the indices in tables of this manager's port,
+    /// may be others than those of the request, which may have been to another manager.
+    fn address_now(&self, at: EndIx, directory: &Directory) -> RemoteAddress {
+        let p_key = self.p_key.map(|p_key| directory.own_p_key_index(p_key));
+        RemoteAddress {
+            lid: directory.end(at).lid,
+            pkey_index: p_key.unwrap_or(self.address.pkey_index),
+            // The port's own GID: every port has it, at index 0.
+            grh: self.address.grh.map(|grh| Grh {
+                gid_index: 0,
+                ..grh
+            }),
+            ..self.address
+        }
+    }
 }
 
 impl Reports {
@@ -98,6 +119,7 @@ impl Reports {
             .entry(subscription.subscriber(id))
             .or_insert_with(|| Subscriber {
                 address: subscription.address,
+                p_key: subscription.p_key,
                 patience,
                 numbers: BTreeSet::new(),
                 next: journal.end(),
@@ -105,6 +127,7 @@ impl Reports {
                 queued: false,
             });
         subscriber.address = subscription.address;
+        subscriber.p_key = subscription.p_key;
         subscriber.patience = patience;
         subscriber.numbers.insert(id.number);
     }
@@ -222,10 +245,7 @@ impl Reports {
         let mad = SaMad::request(Method::REPORT, tid, ComponentMask::NONE, notice);
         Some(NoticeReport {
             mad: *mad.as_bytes(),
-            remote: RemoteAddress {
-                lid: directory.end(at).lid,
-                ..subscriber.address
-            },
+            remote: subscriber.address_now(at, directory),
             patience: subscriber.patience,
         })
     }

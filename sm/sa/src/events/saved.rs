@@ -6,6 +6,7 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::ids::Gid;
 use rsm_mad::transport::RemoteAddress;
+use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::InformInfo;
 
 use super::limits::{MAX_PER_PORT, MAX_SUBSCRIPTIONS};
@@ -22,6 +23,8 @@ pub struct SavedSubscription {
     pub gid: Gid,
     /// Where reports go.
     pub address: RemoteAddress,
+    /// The P_Key of the request, if it is known.
+    pub p_key: Option<PKey>,
     /// The subscriber showed the SM_Key.
     pub trusted: bool,
     /// The request.
@@ -49,6 +52,7 @@ fn save((id, subscription): (SubscriptionId, &Subscription)) -> SavedSubscriptio
         number: id.number,
         gid: subscription.gid,
         address: subscription.address,
+        p_key: subscription.p_key,
         trusted: subscription.trusted,
         info: subscription.info,
     }
@@ -91,6 +95,7 @@ impl Events {
             let subscription = Subscription {
                 gid: saved.gid,
                 address: saved.address,
+                p_key: saved.p_key,
                 trusted: saved.trusted,
                 info: saved.info,
                 interest,

@@ -77,6 +77,7 @@ impl Events {
         let subscription = Subscription {
             gid: directory.gid(requester.port),
             address: requester.address,
+            p_key: directory.own_p_key(requester.address.pkey_index),
             trusted: requester.trust.is_trusted(),
             info,
             interest,

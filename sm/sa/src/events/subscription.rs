@@ -35,6 +35,9 @@ pub struct Subscription {
     pub gid: Gid,
     /// Where reports go; they use the port's LID at the time of sending.
     pub address: RemoteAddress,
+    /// The P_Key of the request, at whichever index this manager's port has it when a report is
+    /// sent. `None`: the index in `address` is all that is known.
+    pub p_key: Option<PKey>,
     /// The subscriber showed the SM_Key, and may receive notices of wrong keys.
     pub trusted: bool,
     /// The request, with the queue pair that reports go to.

@@ -5,8 +5,10 @@ use rsm_mad::wire::sa::{CLASS_VERSION, ClassPortInfo, SaCapabilityMask, SaCapabi
 
 use crate::directory::Directory;
 
-/// RespTimeValue: answers take 4.096 µs × 2^8, about a millisecond.
-const RESP_TIME_VALUE: u8 = 8;
+/// RespTimeValue: answers take 4.096 µs × 2^17 at most, 0.54 s. So long waits the last request where
+/// every LID of the largest subnet asks at once, at a hundred thousand answers a second; OpenSM
+/// states 16, the lowest value above its transaction_timeout.
+const RESP_TIME_VALUE: u8 = 17;
 
 /// The bits of CapabilityMask2, each kept elsewhere in this crate. Clients decide by them: IPoIB
 /// joins as a send-only full member only if the SA knows such members, and drivers ask for alias

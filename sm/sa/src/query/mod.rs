@@ -195,6 +195,7 @@ struct Query<R> {
     trust: Trust,
     requester: EndIx,
     lists_vports: bool,
+    act_count: u32,
 }
 
 /// The end ports that a query looks at: a run of them, and then these.
@@ -225,6 +226,7 @@ impl<R: Record> Query<R> {
             trust: asked.trust,
             requester: asked.requester,
             lists_vports: asked.lists_vports,
+            act_count: asked.act_count,
         })
     }
 

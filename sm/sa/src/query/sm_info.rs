@@ -5,8 +5,6 @@ use rsm_mad::wire::attr::{SmInfo, SmState};
 use rsm_mad::wire::sa::SmInfoRecord;
 
 use super::Query;
-use crate::directory::Directory;
-use crate::trust::Trust;
 
 pub(super) fn candidates(
     query: Query<SmInfoRecord>,
@@ -21,12 +19,28 @@ pub(super) fn candidates(
     let others = (0..fabric.managers.len()).map(move |index| fabric.managers[index]);
     let own = own.into_iter().map(|_| None);
     own.chain(others.map(Some)).map(move |other| match other {
-        None => query.keep(record(&query.directory, query.trust)),
+        None => query.keep(query.own()),
         Some((port, info)) => query.other(port, info),
     })
 }
 
 impl Query<SmInfoRecord> {
+    /// The record of this subnet manager; only a master answers, so that its state is known.
+    fn own(&self) -> SmInfoRecord {
+        let directory = &self.directory;
+        let mut info = SmInfo::default();
+        info.set_guid(directory.own_guid)
+            .set_act_count(self.act_count)
+            .set_priority(directory.identity.priority)
+            .set_sm_state(SmState::Master);
+        if self.trust.is_trusted() {
+            info.set_sm_key(directory.identity.sm_key);
+        }
+        let mut record = SmInfoRecord::default();
+        record.set_lid(directory.plan.sm_lid).set_sm_info(&info);
+        record
+    }
+
     /// Another manager that the requester may see. Its key is not known here.
     fn other(&self, port: PortKey, mut info: SmInfo) -> Option<SmInfoRecord> {
         let at = self.directory.fabric.find_port(port)?;
@@ -41,18 +55,4 @@ impl Query<SmInfoRecord> {
         record.set_lid(lid).set_sm_info(&info);
         self.keep(record)
     }
-}
-
-/// The record of this subnet manager; only a master answers, so that its state is known.
-fn record(directory: &Directory, trust: Trust) -> SmInfoRecord {
-    let mut info = SmInfo::default();
-    info.set_guid(directory.own_guid)
-        .set_priority(directory.identity.priority)
-        .set_sm_state(SmState::Master);
-    if trust.is_trusted() {
-        info.set_sm_key(directory.identity.sm_key);
-    }
-    let mut record = SmInfoRecord::default();
-    record.set_lid(directory.plan.sm_lid).set_sm_info(&info);
-    record
 }

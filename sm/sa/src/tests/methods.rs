@@ -50,9 +50,11 @@ const METHODS: [(Method, u8); 6] = [
     (Method::DELETE, 0x95),
 ];
 
-/// Messages without an answer: responses, and methods that have none by definition.
+/// Messages without an answer: responses, methods that have none by definition, and traps, whose
+/// TrapRepress the SA does not send.
 fn is_silence(method: u8) -> bool {
-    method & 0x80 != 0 || [Method::SEND.0, Method::TRAP_REPRESS.0].contains(&method)
+    let silent = [Method::SEND, Method::TRAP, Method::TRAP_REPRESS];
+    method & 0x80 != 0 || silent.contains(&Method(method))
 }
 
 #[test]

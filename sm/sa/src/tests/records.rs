@@ -289,6 +289,8 @@ fn subnet_managers_and_capabilities_have_records() {
 
     let can = world.get(ALL, &ClassPortInfo::default()).unwrap();
     assert_eq!(can.class_version(), CLASS_VERSION);
+    // 4.096 µs × 2^17, half a second: the wait behind a full inbox.
+    assert_eq!(can.resp_time_value(), 17);
     let kept = SaCapabilityMask::MULTI_PATH | SaCapabilityMask::UD_MULTICAST;
     assert!(can.capability_mask().contains(kept));
     let kept = SaCapabilityMask2::SEND_ONLY_FULL_MEMBER | SaCapabilityMask2::ALIAS_GUIDS;

@@ -117,9 +117,11 @@ fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 /// Becomes the program, once it is proven that the program cannot see this machine's devices.
 fn run_there(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (name, arguments) = args.command.split_first().context("no program is named")?;
+    // The program and its children may change their directory.
+    let socket = std::path::absolute(&args.socket).context("cannot find the socket")?;
     let library = library::find(args.preload.as_deref())?;
     let program = Program::find(name)?;
-    let surroundings = Surroundings::of(args, &library);
+    let surroundings = Surroundings::of(args, socket, &library);
     probe::prove(&surroundings)?;
     program.prove_preloaded(&library, &surroundings)?;
     let mut command = Command::new(program.path());
@@ -132,7 +134,7 @@ fn run_there(args: &RunArgs) -> anyhow::Result<ExitCode> {
 struct Surroundings(Vec<(&'static str, OsString)>);
 
 impl Surroundings {
-    fn of(args: &RunArgs, library: &Path) -> Surroundings {
+    fn of(args: &RunArgs, socket: PathBuf, library: &Path) -> Surroundings {
         let mut preloads = library.as_os_str().to_owned();
         if let Some(others) = std::env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
             preloads.push(":");
@@ -140,7 +142,7 @@ impl Surroundings {
         }
         let mut variables = vec![
             (PRELOAD, preloads),
-            (SOCKET_VARIABLE, args.socket.clone().into()),
+            (SOCKET_VARIABLE, socket.into()),
             (RUN_VARIABLE, "1".into()),
         ];
         variables.extend(args.node.clone().map(|node| (NODE_VARIABLE, node)));

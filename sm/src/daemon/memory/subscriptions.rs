@@ -1,8 +1,11 @@
 //! Subscriptions to notices, in the store: by port and number.
 
+use std::collections::BTreeMap;
+
 use rsm_ids::{Guid, Lid};
 use rsm_mad::ids::Gid;
 use rsm_mad::transport::{Grh, RemoteAddress};
+use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::{InformInfo, Record as _};
 use rsm_sa::events::{SavedSubscription, SubscriptionId, SubscriptionsView};
 use rsm_store::journal::RowChange;
@@ -21,6 +24,10 @@ const VALUE_LEN: usize = InformInfo::LEN + 16 + 1 + 15 + GRH_LEN;
 /// the subscriptions without it; one that they changed differs from its copy, and is not trusted.
 const TRUSTED: &str = "subscriptions-trusted";
 
+/// P_Keys of subscriptions, each behind its index in the row. Earlier versions do not know this
+/// table, and write rows with an index alone.
+const P_KEYS: &str = "subscriptions-p-keys";
+
 /// The flags of a value. Bit 0 meant trust in earlier versions, for an SM_Key that every host may
 /// have known: it is read and means nothing. These versions refuse values with further bits.
 const HAS_GRH: u8 = 1 << 1;
@@ -30,10 +37,20 @@ const FLAGS_END: u8 = 1 << 2;
 pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedSubscription> {
     let copy = |key: &[u8], value: &[u8]| Some((key.to_vec(), value.to_vec()));
     let trusted: table::Rows = table::read(persisted, TRUSTED, copy).into_iter().collect();
+    let p_keys = table::read(persisted, P_KEYS, |key, value| {
+        let (index, p_key) = value.split_first_chunk::<2>()?;
+        let p_key = PKey(u16::from_be_bytes(p_key.try_into().ok()?));
+        Some((key.to_vec(), (u16::from_be_bytes(*index), p_key)))
+    });
+    let p_keys: BTreeMap<_, _> = p_keys.into_iter().collect();
     table::read(persisted, SUBSCRIPTIONS, |key, value| {
         let is_trusted = trusted.get(key).is_some_and(|copy| copy == value);
-        decode(key, value).map(|saved| SavedSubscription {
+        let saved = decode(key, value)?;
+        let p_key = p_keys.get(key);
+        let p_key = p_key.filter(|(index, _)| *index == saved.address.pkey_index);
+        Some(SavedSubscription {
             trusted: is_trusted,
+            p_key: p_key.map(|&(_, p_key)| p_key),
             ..saved
         })
     })
@@ -46,6 +63,9 @@ pub(super) fn changes(persisted: &Persisted, view: &SubscriptionsView, changes: 
     let trusted = view.save().filter(|saved| saved.trusted);
     let rows = trusted.map(|saved| encode(&saved));
     table::replace(persisted, TRUSTED, rows, changes);
+    let p_keys = view.save();
+    let p_keys = p_keys.filter_map(|saved| Some((key_of(&saved), p_key_of(&saved)?)));
+    table::replace(persisted, P_KEYS, p_keys, changes);
 }
 
 /// The rows of all subscriptions of a port.
@@ -58,17 +78,32 @@ pub(super) fn rows(view: &SubscriptionsView, port: Guid) -> Vec<RowChange> {
         let (key, value) = encode(&saved);
         let trusted = saved.trusted.then(|| (key.clone(), value.clone()));
         let trusted = trusted.and_then(|(key, value)| table::set(TRUSTED, key, value));
-        [table::set(SUBSCRIPTIONS, key, value), trusted]
+        let p_key = p_key_of(&saved).map(|p_key| (key.clone(), p_key));
+        let p_key = p_key.and_then(|(key, value)| table::set(P_KEYS, key, value));
+        [table::set(SUBSCRIPTIONS, key, value), trusted, p_key]
     });
     let gone = |name| table::clear(name, port.0.to_be_bytes().to_vec());
-    let gone = [gone(SUBSCRIPTIONS), gone(TRUSTED)];
+    let gone = [gone(SUBSCRIPTIONS), gone(TRUSTED), gone(P_KEYS)];
     gone.into_iter().chain(rows).flatten().collect()
+}
+
+fn key_of(saved: &SavedSubscription) -> Vec<u8> {
+    let mut key = saved.port.0.to_be_bytes().to_vec();
+    key.extend(saved.number.to_be_bytes());
+    key
+}
+
+/// The value of a row of [`P_KEYS`]; `None` where the P_Key is not known.
+fn p_key_of(saved: &SavedSubscription) -> Option<Vec<u8>> {
+    let p_key = saved.p_key?;
+    let mut value = saved.address.pkey_index.to_be_bytes().to_vec();
+    value.extend(p_key.0.to_be_bytes());
+    Some(value)
 }
 
 /// Numbers big-endian, in the order of [`decode`]. Absent fields are zero.
 fn encode(saved: &SavedSubscription) -> (Vec<u8>, Vec<u8>) {
-    let mut key = saved.port.0.to_be_bytes().to_vec();
-    key.extend(saved.number.to_be_bytes());
+    let key = key_of(saved);
     let address = &saved.address;
     let mut value = saved.info.as_bytes().to_vec();
     value.extend(saved.gid.0.to_be_bytes());
@@ -92,7 +127,7 @@ fn encode(saved: &SavedSubscription) -> (Vec<u8>, Vec<u8>) {
     (key, value)
 }
 
-/// The subscription of a row; that it is trusted is in [`TRUSTED`].
+/// The subscription of a row; that it is trusted is in [`TRUSTED`], its P_Key in [`P_KEYS`].
 fn decode(key: &[u8], value: &[u8]) -> Option<SavedSubscription> {
     let key: &[u8; KEY_LEN] = key.try_into().ok()?;
     let (port, number) = key.split_first_chunk::<8>()?;
@@ -131,6 +166,7 @@ fn decode(key: &[u8], value: &[u8]) -> Option<SavedSubscription> {
         number: u16::from_be_bytes(number.try_into().ok()?),
         gid: Gid(u128::from_be_bytes(*gid)),
         address,
+        p_key: None,
         trusted: false,
         info: *InformInfo::from_prefix(info)?,
     })
@@ -170,6 +206,7 @@ mod tests {
                     path_bits: 5,
                     grh,
                 },
+                p_key: (number == 1).then_some(PKey(0x8001)),
                 trusted: number == 1,
                 info,
             }
@@ -218,6 +255,20 @@ mod tests {
         let before = &remembered(&persisted)[1];
         assert!(!before.trusted);
         assert_eq!(before.address, some()[1].address);
+    }
+
+    #[test]
+    fn p_key_of_a_row_that_an_earlier_version_wrote_anew_is_not_known() {
+        let mut persisted = Persisted::default();
+        persisted.apply(&written(&persisted, some()));
+        let mut anew = some()[1];
+        anew.address.pkey_index += 1;
+        let (key, value) = encode(&anew);
+        let table = Namespace::new(SUBSCRIPTIONS).unwrap();
+        let mut earlier = ChangeSet::new();
+        earlier.set_record(&table, &key, &value).unwrap();
+        persisted.apply(&earlier);
+        assert_eq!(remembered(&persisted)[1].p_key, None);
     }
 
     #[test]

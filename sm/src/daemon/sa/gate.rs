@@ -116,8 +116,7 @@ fn question(what: &SaInbound) -> Option<Question> {
         SaInbound::SendFailed { .. } => return None,
     };
     let (header, _) = SaHeader::split(bytes)?;
-    let method = header.mad().method();
-    if method.is_response() || method == Method::TRAP_REPRESS {
+    if !header.expects_answer() {
         return None;
     }
     let rmpp = header.rmpp();

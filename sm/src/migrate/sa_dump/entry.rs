@@ -208,6 +208,8 @@ fn subscription(fields: &mut Fields<'_>, context: &Context) -> Result<Entry, Str
         number: 0,
         gid,
         address,
+        // The dump has the index alone, in the table of a port that is this manager's, too.
+        p_key: None,
         // The dump does not say whether the request showed the SM_Key.
         trusted: false,
         info,

@@ -93,7 +93,8 @@ pub fn serve(sim: SimHandle, options: &HostServerOptions) -> Result<HostServer, 
         // A killed server left it behind.
         std::fs::remove_file(socket).map_err(listen)?;
     }
-    let directory = directory_beside(socket);
+    // Programs read it from directories of their own.
+    let directory = directory_beside(&std::path::absolute(socket).map_err(listen)?);
     std::fs::create_dir_all(&directory).map_err(|source| ServerError::Directory {
         path: directory.clone(),
         source,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
-use rsm_mad::transport::RemoteAddress;
+use rsm_mad::transport::{Grh, RemoteAddress};
 use rsm_mad::wire::attr::*;
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::*;

@@ -113,3 +113,45 @@ fn notices_of_groups_go_to_their_partition() {
         [(66, hosts[2])]
     );
 }
+
+/// The subscriber's request comes in at an index of the P_Key table and of the GID table of this
+/// manager's port. Both tables can change, and a successor's port has other ones.
+#[test]
+fn reports_have_the_p_key_of_the_subscription_at_its_index_of_now() {
+    let world = World::new(SMALL);
+    let subscriber = *world.hosts().last().unwrap();
+    let own = world.snapshot.plan.as_ref().unwrap().sm_lid;
+    let mut world = world.with_partitions(&[(own, &[0xFFFF, 0x8001]), (subscriber, &[0x8001])]);
+    world.sa.handle_deadline(START);
+    let mut from = address(subscriber, QPN);
+    from.pkey_index = 1;
+    from.grh = Some(Grh {
+        gid: world.gid(subscriber),
+        gid_index: 3,
+        hop_limit: 1,
+        traffic_class: 0,
+        flow_label: 0,
+    });
+    send(&mut world, from, &all_of(InformInfo::ALL), 0).unwrap();
+    let mut now = START;
+    for (table, index) in [
+        (&[0xFFFF, 0x8002, 0x8001][..], 2),
+        // A successor may be a member with other rights.
+        (&[0x0001, 0xFFFF], 0),
+        // Without the partition the report goes out in the default one.
+        (&[0x8002, 0xFFFF], 1),
+    ] {
+        world = world.with_partitions(&[(own, table), (subscriber, &[0x8001, 0xFFFF])]);
+        // The same notice again at once would count as a repetition.
+        now += limits::QUIET * 2;
+        world.sa.handle_deadline(now);
+        world.sa.notice(&link_change(own), now);
+        let sent = reports(&mut world, now);
+        let last = sent
+            .last()
+            .unwrap_or_else(|| panic!("no report: {table:x?}"));
+        let grh = last.remote.grh.expect("the request had one");
+        assert_eq!((last.remote.pkey_index, grh.gid_index), (index, 0));
+        answer(&mut world, last);
+    }
+}

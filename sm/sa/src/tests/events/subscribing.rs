@@ -250,6 +250,7 @@ fn saved_of_nobody() -> Vec<SavedSubscription> {
         number: 3,
         gid: Gid(7),
         address: address(Lid(5), 1),
+        p_key: None,
         trusted: false,
         info: all_of(64),
     }]

@@ -66,6 +66,7 @@ fn subscriptions_are_listed_by_port_and_number() {
             qpn,
             ..RemoteAddress::gsi(Lid(7), 0)
         },
+        p_key: None,
         trusted: number == 0,
         info,
     };
