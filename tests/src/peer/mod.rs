@@ -31,7 +31,10 @@ pub fn require_peer(program: &str) -> bool {
     ))
 }
 
-/// Whether Python has `module`, which `package` of Debian brings.
+/// The Python that Debian's packages of modules are for; another one may come first in `PATH`.
+pub const PYTHON: &str = "/usr/bin/python3";
+
+/// Whether [`PYTHON`] has `module`, which `package` of Debian brings.
 ///
 /// # Panics
 ///
@@ -39,14 +42,14 @@ pub fn require_peer(program: &str) -> bool {
 #[must_use]
 pub fn require_python_module(module: &str, package: &str) -> bool {
     let import = format!("import {module}");
-    let has_it = Command::new("python3")
+    let has_it = Command::new(PYTHON)
         .args(["-c", &import])
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success());
     has_it
         || missing(&format!(
-            "python3 has no module {module}; it comes with the Debian package {package}"
+            "{PYTHON} has no module {module}; it comes with the Debian package {package}"
         ))
 }
 

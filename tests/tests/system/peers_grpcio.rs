@@ -5,7 +5,7 @@ use std::fs;
 use rsm_tests::binaries;
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::clock::wait_for;
-use rsm_tests::peer::require_python_module;
+use rsm_tests::peer::{PYTHON, require_python_module};
 use rsm_tests::process::Invocation;
 
 /// The Python example of docs/api.md.
@@ -33,7 +33,7 @@ fn the_python_example_of_the_api_page_gets_an_answer() {
     let socket = directory.path().join("run/rsm.sock");
     let ready = wait_for(LIMIT, || socket.exists().then_some(()));
     assert!(ready.is_some(), "{}", rsm.stderr_so_far());
-    let client = Invocation::new("python3", directory.path()).args(["-c", &example()]);
+    let client = Invocation::new(PYTHON, directory.path()).args(["-c", &example()]);
     let answer = client.run(LIMIT).unwrap().success().unwrap();
     assert!(answer.stdout.ends_with(" bytes\n"), "{}", answer.stdout);
     rsm.terminate(LIMIT).unwrap();
