@@ -1,10 +1,10 @@
-//! Which manager is master, and what a standby needs to become it.
+//! The choice of the master, and what a standby needs to become it.
 //!
 //! ```text
 //!  SMInfo ─▶ election ─▶ role ◀── inquiry (is this one still the master?)
 //!                          │
-//!  shared store ─▶ epoch ──┴─▶ takeover: from what was read as the standby (following, preparing,
-//!                              reading_ahead), or from a sweep of everything
+//!  shared store ─▶ epoch ──┴─▶ takeover: from what was read as the standby (following, plan
+//!                              ahead, reading ahead), or from a sweep of everything
 //! ```
 
 mod apart;
