@@ -8,7 +8,7 @@ pub(super) const IMPOSSIBLE: u64 = 1 << 40;
 
 /// The cost of each port that a GPU shares with another, or of each GPU that a port has beside
 /// another: below one step of a tier, and above all that tells equal tiers apart.
-pub(super) const SHARED: u64 = 1 << 22;
+const SHARED: u64 = 1 << 22;
 
 /// The ports of each GPU, best first, by their columns.
 ///

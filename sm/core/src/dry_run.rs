@@ -12,9 +12,8 @@ use rsm_state::Handover;
 /// `fabric` as the master has it: a dry run plans as if this manager ran at the master's port, so
 /// that MasterSMLID, which every takeover changes, does not hide the other changes.
 pub(super) fn at_masters_port(fabric: &Fabric, inventory: &Inventory) -> Arc<Fabric> {
-    let local = inventory.local.and_then(|local| inventory.port(local));
-    let info = local.and_then(|port| port.info.as_ref());
-    let lid = info.map(|info| info.master_sm_lid());
+    let own = inventory.own_port().and_then(|port| port.info.as_ref());
+    let lid = own.map(|info| info.master_sm_lid());
     let holder = lid
         .filter(|lid| lid.is_unicast())
         .and_then(|lid| inventory.by_lid(lid));
@@ -25,7 +24,7 @@ pub(super) fn at_masters_port(fabric: &Fabric, inventory: &Inventory) -> Arc<Fab
     Arc::new(planned)
 }
 
-/// What a takeover tells ports, by a `comparison` in which all hosts register anew.
+/// The orders that a takeover gives ports, by a `comparison` in which all hosts register anew.
 pub(super) fn handover(comparison: &Comparison) -> Handover {
     let told = comparison.changes(None).ports.into_iter();
     let reregistered = told.filter(|(_, change)| change.reregister.is_some());

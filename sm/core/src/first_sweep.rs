@@ -289,10 +289,7 @@ impl Core {
     /// Whether no switch forwards by tables that this subnet manager did not plan, and no manager
     /// met so far has precedence.
     fn is_for_us_to_bring_up(&self) -> bool {
-        let local = self.inventory.local;
-        let has_local = local
-            .and_then(|local| self.inventory.port(local))
-            .is_some_and(|port| port.info.is_some());
+        let has_local = self.local_port().is_some();
         if self.may_be_shut_out() {
             return false;
         }

@@ -111,7 +111,7 @@ enum Pass {
 
 /// The state machine of the subnet manager.
 ///
-/// What each event does in each stage:
+/// The effect of each event in each stage:
 ///
 /// ```text
 ///            answer          silence         trap, command      plan          urgent work
@@ -131,7 +131,7 @@ pub struct Core {
     config: CoreConfig,
     /// Requests on their way.
     client: Client<Context>,
-    /// What the hardware holds, as read and written.
+    /// The state of the hardware, as read and written.
     inventory: Inventory,
     /// The model of the last sweep.
     fabric: Arc<Fabric>,
@@ -147,13 +147,13 @@ pub struct Core {
     writing: Writing,
     /// The stage under way.
     stage: Stage,
-    /// What the pass under way may change.
+    /// The changes that the pass under way may make.
     pass: Pass,
-    /// What waits for the core to be idle.
+    /// Work that waits for the core to be idle.
     work: Work,
     /// The cost of the pass under way, and of those before.
     meter: Meter,
-    /// The sweep of a subnet that nobody has programmed.
+    /// The sweep of a subnet without forwarding tables.
     first_sweep: FirstSweep,
     /// Nodes that do not answer.
     silence: Silence,
@@ -161,7 +161,7 @@ pub struct Core {
     traps: TrapHandler,
     /// Bad links, and those that routes leave out.
     links: Links,
-    /// What others have written.
+    /// Nodes that others have written.
     foreign_writes: ForeignWrites,
     /// Congestion control.
     congestion: CongestionState,
@@ -169,13 +169,13 @@ pub struct Core {
     election: Election,
     /// The right to write that a shared store gives.
     epoch: EpochState,
-    /// What a standby has ready for a takeover.
+    /// Readings and plans of a standby, ready for a takeover.
     standby: Standby,
     /// The port of this manager.
     local_port: LocalPort,
-    /// What readers were told.
+    /// Reports to readers.
     reports: Reports,
-    /// Effects that nobody has taken yet.
+    /// Effects that wait for the daemon.
     outbox: Outbox,
 }
 
@@ -435,6 +435,11 @@ impl Core {
         self.meter.history()
     }
 
+    /// Whether a plan of this manager is in force, as the master.
+    fn manages(&self) -> bool {
+        self.election.role == Role::Master && self.plans.in_force().is_some()
+    }
+
     /// Takes the ports whose counters are over a limit.
     fn on_port_errors(&mut self, errors: Arc<BTreeMap<PortKey, PortErrors>>, now: Time) {
         match self.links.count_errors(errors, now) {
@@ -514,7 +519,7 @@ impl Core {
         }
     }
 
-    /// What a takeover tells ports beside the difference to the plan in force; `None` without one.
+    /// The orders that a takeover gives ports beside the difference to the plan in force; `None` without one.
     pub fn handover(&self) -> Option<Handover> {
         let plan = self.plans.in_force()?;
         let everybody = Reregister::everybody();

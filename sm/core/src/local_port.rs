@@ -31,9 +31,8 @@ impl LocalPort {
     /// Whether datagrams leave by it, as far as driver and last sweep say. At a start the driver
     /// reports only later changes.
     pub(super) fn is_usable(&self, inventory: &Inventory) -> bool {
-        let local = inventory.local;
-        let local = local.and_then(|local| inventory.port(local));
-        self.is_up && local.and_then(InventoryPort::state) != Some(PortState::Down)
+        let own = inventory.own_port();
+        self.is_up && own.and_then(InventoryPort::state) != Some(PortState::Down)
     }
 
     pub(super) fn came_up(&mut self) {

@@ -166,7 +166,7 @@ impl Core {
     /// Until the end of a push that changes keys, this manager does not know which ports have the
     /// new ones, and reads nothing.
     pub(super) fn on_stored_keys(&mut self, stored: Generations, is_pushing: bool, now: Time) {
-        if matches!(self.epoch.holding, Holding::Held(_) | Holding::Unshared) {
+        if self.epoch.has_own_state() {
             return;
         }
         let before = self.generations();
@@ -185,7 +185,7 @@ impl Core {
     /// Takes the cables that the holder of the epoch has stored, and looks again behind ports whose
     /// neighbour did not answer without its key, which is known now.
     pub(super) fn on_stored_cabling(&mut self, cabling: Arc<Expected>) {
-        if matches!(self.epoch.holding, Holding::Held(_) | Holding::Unshared) {
+        if self.epoch.has_own_state() {
             return;
         }
         self.inventory.stored_cabling = cabling;
@@ -264,7 +264,7 @@ impl Core {
         let names: Vec<String> = behind
             .iter()
             .take(SHOWN)
-            .map(|port| format!("{} port {}", self.name(port.node), port.port))
+            .map(|&port| self.inventory.port_name(port))
             .collect();
         let more = match behind.len() - names.len() {
             0 => String::new(),

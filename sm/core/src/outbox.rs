@@ -8,7 +8,7 @@ use rsm_state::Ticket;
 
 use super::event::Effect;
 
-/// Decided effects that nobody has taken yet.
+/// Decided effects that wait for the daemon.
 #[derive(Default)]
 pub(super) struct Outbox {
     /// Responses and TrapRepress; they leave before other effects.

@@ -16,7 +16,6 @@ use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::{ClientConfig, Priority, Request};
 use rsm_mad::wire::attr::{Attribute, NodeInfo};
-use rsm_model::InventoryNode;
 
 use super::Core;
 use super::requests::Context;
@@ -38,7 +37,7 @@ const CHANCE_PERMILLE: u32 = 10;
 /// paths that lead through it look lost, which says nothing about the paths that are left.
 const BEFORE_COUNTS: Duration = Duration::from_secs(1);
 
-/// What is known of nodes that do not answer.
+/// Nodes that do not answer.
 #[derive(Default)]
 pub(super) struct Silence {
     losses: Losses,
@@ -257,8 +256,7 @@ impl Core {
         let local = inventory.local?;
         let node = inventory.node(local.node)?;
         let is_witness = |end: &PortKey| {
-            let node = inventory.node(end.node);
-            node.is_some_and(InventoryNode::is_switch) && !inventory.suspects.contains(&end.node)
+            inventory.is_switch(end.node) && !inventory.suspects.contains(&end.node)
         };
         let beside = match node.is_switch() {
             true => {

@@ -33,9 +33,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         overlay: core.trials.partitions.in_force().clone(),
         capabilities: core.inventory.capabilities.clone(),
         adaptive: Arc::new(core.inventory.adaptive().collect()),
-        slow_links: core
-            .links
-            .slow(is_master && core.plans.in_force().is_some()),
+        slow_links: core.links.slow(core.manages()),
         m_keys: core.m_key_status(),
         congestion: core.congestion.manager().view().clone(),
         controls_congestion: core.config.congestion.enabled,
@@ -54,7 +52,7 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
         inventory: &core.inventory,
         avoid: core.trials.detours.in_force(),
         plan: core.plans.in_force().map(Arc::as_ref),
-        is_master,
+        manages: core.manages(),
     };
     let mut findings = fault::findings(&core.inventory, |subject| {
         core.silence.silences.severity(subject, now)
@@ -68,7 +66,7 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
         findings.extend(core.congestion.manager().findings(|node| core.name(node)));
     }
     findings.extend(core.traps.findings(
-        |port| format!("{} port {}", core.name(port.node), port.port),
+        |port| core.inventory.port_name(port),
         |port| core.disables_babbling(port),
     ));
     findings.extend(core.links.findings(&context));

@@ -137,12 +137,7 @@ impl Core {
         if trap.remote.lid != Lid::NONE {
             return trap.remote.lid;
         }
-        let own = self
-            .inventory
-            .local
-            .and_then(|local| self.inventory.port(local));
-        own.and_then(|port| port.info.as_ref())
-            .map_or(Lid::NONE, |info| info.lid())
+        self.local_port().map_or(Lid::NONE, |info| info.lid())
     }
 
     /// Answers a trap so that it is not repeated (IBA 13.4.9). Agents may check the M_Key as that
@@ -269,18 +264,13 @@ impl Core {
     /// operator does not want it, it is a switch's port, or it is the link of this manager.
     fn link_of_babbling(&self, port: PortKey) -> Option<PortKey> {
         let peer = self.inventory.port(port)?.peer?;
-        (self.disables_babbling(port) && self.is_of_switch(peer)).then_some(peer)
+        (self.disables_babbling(port) && self.inventory.is_switch(peer.node)).then_some(peer)
     }
 
     /// Whether the link of a babbling port is disabled, or about to be.
     pub(super) fn disables_babbling(&self, port: PortKey) -> bool {
         let is_own = self.inventory.local == Some(port);
-        self.config.health.disables_babbling && !is_own && !self.is_of_switch(port)
-    }
-
-    fn is_of_switch(&self, port: PortKey) -> bool {
-        let node = self.inventory.node(port.node);
-        node.is_some_and(|node| node.is_switch())
+        self.config.health.disables_babbling && !is_own && !self.inventory.is_switch(port.node)
     }
 
     /// Virtual ports of the port with this LID came or went, or the one at `index` changed.
@@ -305,13 +295,7 @@ impl Core {
     /// Handles a wrong M_Key: a stranger's, or one of this subnet manager, whose Sets the port then
     /// ignores.
     fn on_bad_m_key(&mut self, notice: &Notice, violation: &BadMKey, now: Time) {
-        let own = self
-            .inventory
-            .local
-            .and_then(|local| self.inventory.port(local));
-        let own_lid = own
-            .and_then(|port| port.info.as_ref())
-            .map(|info| info.lid());
+        let own_lid = self.local_port().map(|info| info.lid());
         let port = self.holder(notice.issuer_lid());
         let is_own = self.inventory.may_have_sent(port, violation.m_key())
             && (own_lid == Some(violation.lid()) || violation.dr_notice());
@@ -356,8 +340,7 @@ impl Core {
     /// The GUID of this subnet manager's port; zero before the first answer.
     pub(super) fn own_guid(&self) -> Guid {
         self.inventory
-            .local
-            .and_then(|local| self.inventory.port(local))
+            .own_port()
             .map_or(Guid::ZERO, |port| port.guid)
     }
 

@@ -60,8 +60,6 @@ pub enum HintReason {
     TieByRail,
     /// Others are as near; so that every port has its share, in the order of PCI addresses.
     TieByShare,
-    /// A nearer one has its share of GPUs.
-    NearerIsShared,
     /// A nearer one is down, or not in the fabric.
     NearerIsDown,
     /// The source shows no tier, or the same for all.
@@ -77,7 +75,6 @@ impl HintReason {
             HintReason::Nearest => "nearest",
             HintReason::TieByRail => "tie, by rail",
             HintReason::TieByShare => "tie, by share",
-            HintReason::NearerIsShared => "nearer one is shared out",
             HintReason::NearerIsDown => "nearer one is down",
             HintReason::NoTier => "no tier known",
             HintReason::NoPort => "no port works",
@@ -206,9 +203,6 @@ fn reason(
         return HintReason::NoTier;
     };
     let nearer = |&&other: &&usize| tier(other).is_some_and(|tier| tier < mine);
-    if live.iter().any(|other| nearer(&other)) {
-        return HintReason::NearerIsShared;
-    }
     if compute.iter().any(|other| nearer(&other)) {
         return HintReason::NearerIsDown;
     }

@@ -163,17 +163,13 @@ pub(super) fn count_flaps(
     }
     damping.forget_rare(now);
     let vanished: BTreeSet<Guid> = delta.nodes_vanished.iter().copied().collect();
-    let is_switch = |fabric: &Fabric, key: PortKey| {
-        let node = fabric.node_of(key.node);
-        node.is_some_and(|node| node.is_switch())
-    };
     for &(a, b) in &delta.links_vanished {
         if vanished.contains(&a.node) && vanished.contains(&b.node) {
             // Both ends were cut off: nothing is known of the link between them.
             continue;
         }
         // The other end of a host that is switched off tells of its link as well.
-        let is_of_host = !(is_switch(old, a) && is_switch(old, b));
+        let is_of_host = !(old.is_switch(a.node) && old.is_switch(b.node));
         damping.flapped(a, is_of_host, now);
     }
     for &key in &delta.ports_changed {
@@ -189,7 +185,7 @@ pub(super) fn count_flaps(
         };
         // Both ends fell back to Init; count one flap, for the lower end.
         if before == PortState::Active && key < peer {
-            let is_of_host = !(is_switch(new, key) && is_switch(new, peer));
+            let is_of_host = !(new.is_switch(key.node) && new.is_switch(peer.node));
             damping.flapped(key, is_of_host, now);
         }
     }

@@ -17,23 +17,12 @@ const NAMED: usize = 64;
 pub(in super::super) struct LinkContext<'a> {
     pub(in super::super) fabric: &'a Fabric,
     pub(in super::super) inventory: &'a Inventory,
-    /// Parts that routes go context.
+    /// Parts that routes go around.
     pub(in super::super) avoid: &'a Avoid,
     /// The plan in force.
     pub(in super::super) plan: Option<&'a Plan>,
-    /// This manager is master.
-    pub(in super::super) is_master: bool,
-}
-
-impl LinkContext<'_> {
-    /// Whether a plan of this manager is in force.
-    fn manages(&self) -> bool {
-        self.is_master && self.plan.is_some()
-    }
-
-    fn name(&self, port: PortKey) -> String {
-        format!("{} port {}", self.inventory.name(port.node), port.port)
-    }
+    /// Whether it is in force with this manager as the master.
+    pub(in super::super) manages: bool,
 }
 
 impl Links {
@@ -52,7 +41,7 @@ impl Links {
             let kind = FindingKind::LinkErrors;
             findings.push(Finding::new(kind, Subject::Subnet, Severity::Warning, text));
         }
-        findings.extend(self.slow(context.manages()).findings(context.fabric));
+        findings.extend(self.slow(context.manages).findings(context.fabric));
         findings.extend(self.damping.flapping().map(|flapping| {
             let is_used = !self.left_out.contains(&flapping.link);
             let consequence = match (flapping.is_of_host, is_used) {
@@ -65,7 +54,7 @@ impl Links {
             };
             let text = format!(
                 "the link at {} changed its state {} times and {consequence}",
-                context.name(flapping.link),
+                context.inventory.port_name(flapping.link),
                 flapping.changes
             );
             let subject = Subject::Port(flapping.link);
@@ -79,11 +68,11 @@ impl Links {
         let peer = at.and_then(|at| context.fabric.port(at).peer);
         let cabled = peer.map_or_else(
             || "without a cable now".to_owned(),
-            |peer| format!("cabled to {}", context.name(peer)),
+            |peer| format!("cabled to {}", context.inventory.port_name(peer)),
         );
         let text = format!(
             "{}, {cabled}, has errors of its link: {errors}; packets get lost or damaged there, {}; clean or replace the cable",
-            context.name(port),
+            context.inventory.port_name(port),
             self.consequence(port, context)
         );
         let subject = Subject::Port(port);

@@ -39,7 +39,7 @@ const ISOLATED_ONE_IN: usize = 200;
 /// is at most this far behind.
 const STORED_WITHIN: Duration = Duration::from_secs(60);
 
-/// What is known of bad links.
+/// Bad links.
 pub(super) struct Links {
     health: Health,
     /// [`Health::last_release`] as it was last stored.
@@ -52,7 +52,7 @@ pub(super) struct Links {
     slow: SlowLinks,
 }
 
-/// What has changed by [`Links::count_errors`].
+/// The change by [`Links::count_errors`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HealthNews {
     None,
@@ -272,10 +272,6 @@ fn is_up_and_idle(inventory: &Inventory, port: PortKey) -> bool {
 
 /// The other end of a cable between two switches.
 fn peer_switch(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
-    let is_switch = |key: PortKey| {
-        let node = fabric.node_of(key.node);
-        node.is_some_and(|node| node.is_switch())
-    };
     let peer = fabric.port(fabric.find_port(port)?).peer?;
-    (is_switch(port) && is_switch(peer)).then_some(peer)
+    (fabric.is_switch(port.node) && fabric.is_switch(peer.node)).then_some(peer)
 }

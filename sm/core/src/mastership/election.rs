@@ -454,8 +454,7 @@ impl Core {
     }
 
     pub(crate) fn local_port(&self) -> Option<PortInfo> {
-        let local = self.inventory.local?;
-        self.inventory.port(local)?.info
+        self.inventory.own_port()?.info
     }
 }
 
@@ -463,7 +462,7 @@ impl Core {
 pub(crate) fn cable_of(inventory: &Inventory, port: PortKey) -> String {
     let peer = inventory.port(port).and_then(|port| port.peer);
     match peer {
-        Some(peer) => format!("at {} port {}", inventory.name(peer.node), peer.port),
+        Some(peer) => format!("at {}", inventory.port_name(peer)),
         None => format!("at its port {}", port.port),
     }
 }

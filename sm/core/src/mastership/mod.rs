@@ -26,7 +26,7 @@ use self::following::Follower;
 use self::plan_ahead::Preparation;
 use self::succession::Succession;
 
-/// What a standby has ready for a takeover.
+/// Readings and plans of a standby, ready for a takeover.
 #[derive(Default, Debug)]
 pub(crate) struct Standby {
     /// How it keeps up with the master.

@@ -9,7 +9,7 @@ use rsm_model::fabric::Fabric;
 use rsm_model::footprint::{Footprints, Surveyor};
 use rsm_state::Ticket;
 
-/// What other managers read in the store.
+/// State that other managers read in the store.
 #[derive(Default, Debug)]
 pub(crate) struct SharedNews {
     /// Hardware is being written, or may be, as the store has it.
@@ -30,7 +30,7 @@ pub(crate) struct AnnouncedRotation {
     pub(crate) tickets: Vec<Ticket>,
 }
 
-/// What the end of a pass means for others.
+/// The meaning of the end of a pass for others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PushEnd {
     /// Nothing that they do not know.

@@ -56,10 +56,9 @@ impl SilentManagers {
     ) -> impl Iterator<Item = Finding> + 'a {
         self.ports().map(|port| {
             let text = format!(
-                "the subnet manager of {} port {} ({}), {}, answers no SMInfo: its process is stopped or \
+                "the subnet manager of {} ({}), {}, answers no SMInfo: its process is stopped or \
                  hangs, and may write the subnet when it goes on; let it go on, or end it",
-                inventory.name(port.node),
-                port.port,
+                inventory.port_name(port),
                 port.node,
                 cable_of(inventory, port)
             );

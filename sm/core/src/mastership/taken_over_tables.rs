@@ -48,9 +48,8 @@ pub(crate) fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
 /// Decides for each switch that was written after `since` whether its tables count, after a sweep
 /// as the master.
 pub(crate) fn decide(inventory: &mut Inventory, since: Mark, trust: Trust) {
-    let local = inventory.local;
-    let local = local.and_then(|local| inventory.port(local)?.info.as_ref());
-    let own_lid = local.map_or(Lid::NONE, |info| info.lid());
+    let own = inventory.own_port().and_then(|port| port.info.as_ref());
+    let own_lid = own.map_or(Lid::NONE, |info| info.lid());
     let written: Vec<Guid> = inventory.written_since(since).collect();
     for guid in written {
         let Some((switch, ports)) = inventory.switch_with_ports_mut(guid) else {

@@ -9,7 +9,7 @@ use rsm_plan::Plan;
 use rsm_plan::lids::{Claim, Claims, vport_claims};
 use rsm_routing::adaptive::GroupIds;
 
-/// What plans have assigned.
+/// Assignments of plans.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Assigned {
     /// The LIDs of ports and virtual ports.
@@ -20,7 +20,7 @@ pub(crate) struct Assigned {
     pub(crate) group_ids: GroupIds,
 }
 
-/// What [`Assigned::take`] found in a plan.
+/// The result of [`Assigned::take`].
 #[derive(Default, Debug)]
 pub(crate) struct Taken {
     /// Anything is new, and belongs into the store.

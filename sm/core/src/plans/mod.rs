@@ -21,7 +21,7 @@ pub(super) struct Plans {
     reassigns_lids: bool,
     gpus: Arc<GpuInventory>,
     held: HeldTables,
-    /// What plans have assigned, and later ones keep.
+    /// Assignments of plans, which later ones keep.
     pub(super) assigned: Assigned,
 }
 

@@ -81,7 +81,7 @@ impl Detours {
         }
         let avoid = std::mem::replace(&mut self.avoid, Arc::new(next));
         self.trial = Some(Trial::new(ticket, BeforeDrain { avoid, forced }));
-        answers.promise(ticket, "parts are drained".to_owned());
+        answers.promise(ticket, "parts are drained");
     }
 
     /// Plans with drained parts again.
@@ -95,7 +95,7 @@ impl Detours {
             Arc::make_mut(&mut trial.before.avoid).undrain(parts);
         }
         Arc::make_mut(&mut self.avoid).undrain(parts);
-        answers.promise(ticket, "drained parts are used again".to_owned());
+        answers.promise(ticket, "drained parts are used again");
     }
 
     /// Goes around these unhealthy parts, and no other ones. Returns whether that needs a plan.

@@ -151,7 +151,7 @@ impl<'a> Answers<'a> {
     }
 
     /// The request of `ticket` is planned for.
-    fn promise(&mut self, ticket: Ticket, cause: String) {
+    fn promise(&mut self, ticket: Ticket, cause: impl Into<String>) {
         self.work.plan_again(cause);
         self.work.promise(ticket);
     }

@@ -90,7 +90,7 @@ impl PartitionChanges {
         match self.changed(&change, fabric) {
             Ok((next, effect)) => {
                 self.take(next, effect, change, ticket, answers);
-                answers.promise(ticket, "partitions were changed through the API".to_owned());
+                answers.promise(ticket, "partitions were changed through the API");
             }
             Err(error) => answers
                 .outbox
@@ -269,10 +269,9 @@ fn check_room(
     let Some(found) = overfull(fabric, before, after, &guids) else {
         return Ok(());
     };
-    let node = fabric.node(found.at.node).name();
     Err(ChangeError::TableFull {
         guid: fabric.port(found.at).guid,
-        place: format!("{node} port {}", found.at.port),
+        place: fabric.port_name(fabric.key(found.at)),
         wanted: found.wanted,
         capacity: found.capacity,
     })

@@ -17,7 +17,7 @@ use super::Writing;
 /// Mismatched links that have a finding of their own; a wrong setting makes thousands.
 const MISMATCHES_SHOWN: usize = 16;
 
-/// What [`Writing::settle_readings`] found.
+/// The result of [`Writing::settle_readings`].
 #[derive(Clone, Copy, Default, Debug)]
 pub(in super::super) struct Settled {
     /// Ports in doubt were read: the difference must be computed again.
@@ -110,9 +110,9 @@ pub(in super::super) fn mismatch_findings(
     let named = mismatches.iter().take(MISMATCHES_SHOWN);
     let mut findings: Vec<Finding> = named
         .map(|(&key, mismatch)| {
-            let place = format!("{} port {}", inventory.name(key.node), key.port);
             let text = format!(
-                "{place} is Active with {}, which only changes while the link is down: {}",
+                "{} is Active with {}, which only changes while the link is down: {}",
+                inventory.port_name(key),
                 describe(mismatch),
                 remedy(inventory, key, bounces)
             );

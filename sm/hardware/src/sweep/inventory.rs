@@ -13,7 +13,7 @@ use rsm_model::alias_guids::AliasGuids;
 use rsm_model::expected::Expected;
 use rsm_model::managed::BlockKey;
 use rsm_model::whole::{Step, Whole};
-use rsm_model::{Hardware, InventoryNode};
+use rsm_model::{Hardware, InventoryNode, InventoryPort};
 
 use super::adaptive_trials::AdaptiveTrials;
 use super::doubts::Doubts;
@@ -95,6 +95,11 @@ impl DerefMut for Inventory {
 }
 
 impl Inventory {
+    /// The port of this subnet manager; `None` before its first answer.
+    pub fn own_port(&self) -> Option<&InventoryPort> {
+        self.port(self.local?)
+    }
+
     /// Why all paths were searched, if they were since the last call.
     pub fn take_searched(&mut self) -> Option<Whole> {
         let why = self.searched.take()?;
