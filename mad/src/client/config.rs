@@ -79,9 +79,9 @@ impl ClientConfig {
 }
 
 impl Default for ClientConfig {
-    /// * Window 32, from 4 to 96: agents answer in 10 to 1000 µs, most of it their own time, so
-    ///   that 32 keep a small fabric busy at once, and 96 keep a large one busy with a hundred
-    ///   thousand answers a second; 4 always make progress beside a few silent ones. More would not
+    /// * Window 4 at first, as OpenSM's, for nothing is known of the agents' buffers yet; it grows
+    ///   with every answer, to 96, which keep a large fabric busy with a hundred thousand answers a
+    ///   second; 4 always make progress beside a few silent ones. More than 96 would not
     ///   fit into the kernel's send queue ([`UMAD_WINDOW`](ClientConfig::UMAD_WINDOW)), and ibsim
     ///   stops for good when a client has some 160 on the way.
     /// * Two out to one target: an agent has the next request when it answers one, and its receive
@@ -95,7 +95,7 @@ impl Default for ClientConfig {
     ///   earlier attempt counts as well and lifts the estimate.
     fn default() -> ClientConfig {
         ClientConfig {
-            initial_window: 32,
+            initial_window: 4,
             min_window: 4,
             max_window: ClientConfig::UMAD_WINDOW,
             target_cap: 2,

@@ -204,7 +204,7 @@ impl<C> Client<C> {
         transaction.sent_before = transaction.sent;
         transaction.sent = now;
 
-        let request = &transaction.request;
+        let request = &self.transactions[index].request;
         match request.method {
             Method::GET => self.counters.sent_get += 1,
             Method::SET => self.counters.sent_set += 1,
@@ -220,15 +220,21 @@ impl<C> Client<C> {
             m_key: request.m_keys.of_attempt(attempt),
             data: request.data,
         });
-        let (key, rounds, m_keys) = (request.target, request.rounds, request.m_keys);
-        let patience = self.patience(key, counted);
-        self.in_flight += 1;
-        self.timers.set(index, now + patience);
-        let timeout = if counted + 1 < self.most_attempts(rounds, m_keys) {
-            patience + self.patience(key, counted + 1)
+        let (key, response_time) = (request.target, request.response_time);
+        let most = self.most_attempts(request.rounds, request.m_keys);
+        // An answer within the target's own response time is in time.
+        let wait = |attempt: u8| match self.patience(key, attempt) {
+            patience if attempt + 1 < most => patience,
+            patience => patience.max(response_time),
+        };
+        let patience = wait(counted);
+        let timeout = if counted + 1 < most {
+            patience + wait(counted + 1)
         } else {
             patience
         };
+        self.in_flight += 1;
+        self.timers.set(index, now + patience);
         Some(Transmit { datagram, timeout })
     }
 

@@ -151,6 +151,9 @@ pub struct Request<C> {
     /// How many times over the client may spend the [retries](super::ClientConfig::retries), 1 or
     /// more: as long as recent losses alone explain that no attempt was answered.
     pub rounds: u8,
+    /// RespTimeValue of the target as a time (IBA 14.2.5.6), zero if unknown: the last attempt waits
+    /// at least so long before the target counts as silent.
+    pub response_time: Duration,
     /// The caller's value that the [`Completion`] returns.
     pub context: C,
 }
@@ -184,6 +187,7 @@ impl<C> Request<C> {
             data: [0; SMP_DATA_LEN],
             priority: Priority::Normal,
             rounds: 1,
+            response_time: Duration::ZERO,
             context,
         }
     }

@@ -137,6 +137,27 @@ fn unsolicited_datagrams_go_to_the_caller() {
 }
 
 #[test]
+fn last_attempt_waits_for_the_response_time_of_its_target() {
+    let ends = [Duration::ZERO, Duration::from_secs(4)].map(|response_time| {
+        let mut client = client();
+        client
+            .submit(Request {
+                response_time,
+                ..port_info("a")
+            })
+            .unwrap();
+        client.poll_transmit(START).unwrap();
+        let retries = ClientConfig::default().retries;
+        let last = (0..retries).fold(START, |_, _| next_attempt(&mut client).1);
+        (last, client.next_deadline().unwrap())
+    });
+    let [(before, plain), (last, patient)] = ends;
+    assert_eq!(before, last, "the attempts before follow the round trips");
+    assert_eq!(plain, last + Duration::from_secs(1));
+    assert_eq!(patient, last + Duration::from_secs(4));
+}
+
+#[test]
 fn retries_take_the_routes_in_turn_and_an_early_attempt_may_still_be_answered() {
     let mut client = client();
     let mut routes = Routes::new(Lid(5));

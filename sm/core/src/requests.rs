@@ -7,6 +7,7 @@ use rsm_hardware::sweep::{Ask, Query};
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::client::{Completion, Request, RequestFailure, Route, Routes};
 use rsm_mad::ids::DirectedPath;
+use rsm_model::InventoryNode;
 use rsm_state::Role;
 
 use super::Core;
@@ -107,6 +108,7 @@ impl Core {
         Request {
             m_keys: ask.m_keys,
             rounds,
+            response_time: ask.response_time,
             ..Request::get(
                 ask.target,
                 routes,
@@ -127,6 +129,10 @@ impl Core {
         Request {
             m_keys: order.m_keys,
             rounds: LOSSY_ROUNDS,
+            response_time: self
+                .inventory
+                .node(order.target)
+                .map_or(Duration::ZERO, InventoryNode::response_time),
             ..Request::set(
                 target,
                 routes,

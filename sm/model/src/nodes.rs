@@ -1,6 +1,7 @@
 //! Nodes, switches and ports as last seen.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
@@ -17,6 +18,10 @@ use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 use super::sl2vl_image::SlToVlImage;
 use super::vports::PortVPorts;
+
+/// The largest RespTimeValue that rsm waits for: 4.3 s. Real devices report up to 19 (2.1 s); 31, two
+/// hours, would let one port delay the judgement of its silence for ever.
+const RESP_TIME_VALUE_MAX: u8 = 20;
 
 /// Sweeps, light or full, in which a node may leave all Gets unanswered before routes avoid it.
 ///
@@ -194,6 +199,16 @@ impl InventoryNode {
     /// The port `port`, if the node has it.
     pub fn port(&self, port: PortNum) -> Option<&InventoryPort> {
         self.ports.get(port.index())
+    }
+
+    /// RespTimeValue as a time (IBA 14.2.5.6): of port 0 of a switch, of the first port of another
+    /// node that answered. At most 4.3 s (RESP_TIME_VALUE_MAX); zero before an answer.
+    pub fn response_time(&self) -> Duration {
+        let info = self.ports.iter().find_map(|port| port.info.as_ref());
+        info.map_or(Duration::ZERO, |info| {
+            let value = info.resp_time_value().min(RESP_TIME_VALUE_MAX);
+            Duration::from_nanos(4096 << value)
+        })
     }
 
     /// The external ports that exist, with their numbers.

@@ -2,7 +2,7 @@
 
 use rsm_config::m_keys::KeyHolder;
 use rsm_ids::{Lid, PortNum};
-use rsm_mad::wire::attr::{NodeType, PortInfo, SwitchInfo};
+use rsm_mad::wire::attr::{LinkDownDefault, NodeType, PortInfo, SwitchInfo};
 use rsm_model::fabric::{Fabric, Node, PortRef};
 use rsm_model::port_info::{FieldIndex, PortSettings};
 
@@ -28,6 +28,7 @@ pub fn desired(
     let mut settings = PortSettings::default();
     let is_switch = node.kind() == NodeType::Switch;
     let is_external = at.port != PortNum::ZERO;
+    let peer = fabric.peer(at).map(|peer| fabric.node(peer.node).kind());
     if !(is_switch && is_external)
         && let Some(claim) = claim
     {
@@ -38,13 +39,24 @@ pub fn desired(
         };
         put_end_port(&mut settings, holder, claim, sm_lid, &policy.ports);
     }
+    if let Some(switch) = &node.switch
+        && !is_external
+    {
+        settings.port_without_link();
+        put_port0_mtu(&mut settings, switch, info);
+    }
     if is_external {
+        settings.put(
+            FieldIndex::LinkDownDefault,
+            u64::from(LinkDownDefault::Polling.code()),
+        );
         put_errors(&mut settings, &policy.ports);
         force_link(&mut settings, &policy.ports);
         put_vls(&mut settings, fabric, at, info, policy);
         if is_switch {
             put_enforcement(&mut settings, node, enforced);
-            let peer = fabric.peer(at).map(|peer| fabric.node(peer.node).kind());
+        }
+        if is_switch || node.kind() == NodeType::Router {
             put_lifetimes(&mut settings, peer, &policy.ports);
         }
     }
@@ -71,6 +83,14 @@ fn put_end_port(
         FieldIndex::SubnetTimeout,
         u64::from(policy.links.subnet_timeout),
     );
+}
+
+/// Puts NeighborMTU of an enhanced port 0: MTUCap, the MTU that the SA answers for it. A base port 0
+/// sends no data.
+fn put_port0_mtu(settings: &mut PortSettings, switch: &SwitchInfo, info: &PortInfo) {
+    if switch.enhanced_port0() && info.mtu_cap().bytes().is_some() {
+        settings.put(FieldIndex::NeighborMtu, u64::from(info.mtu_cap().code()));
+    }
 }
 
 fn put_errors(settings: &mut PortSettings, policy: &PortPolicy) {
@@ -134,7 +154,8 @@ fn put_enforcement(settings: &mut PortSettings, node: &Node, enforced: Enforced)
     }
 }
 
-/// Puts HOQLife and VLStallCount of a switch port; those to hosts have values of their own.
+/// Puts HOQLife and VLStallCount of a port of a switch or router: `leaf_hoq_life` and
+/// `leaf_vl_stall_count` towards hosts.
 fn put_lifetimes(settings: &mut PortSettings, peer: Option<NodeType>, policy: &PortPolicy) {
     let links = &policy.links;
     let (hoq, stall) = match peer {

@@ -74,6 +74,8 @@ impl Request<'_> {
         if has_link {
             let extended = PortInfo::modifier_extended_speeds(modifier);
             set_link(&mut new, &wanted, extended)?;
+        } else if self.fabric.node(self.node).has_enhanced_port0() {
+            set_mtu(&mut new, &wanted)?;
         }
         self.personality().dropped().copy(&mut new, &old);
         let moves_state = matches!(wanted.port_state(), PortState::Armed | PortState::Active);
@@ -111,10 +113,7 @@ impl Request<'_> {
         if lid != Lid::NONE && !lid.is_unicast() {
             return Err(Status::INVALID_FIELD);
         }
-        let switch = &self.fabric.node(self.node).switch;
-        let base_port0 = switch
-            .as_ref()
-            .is_some_and(|switch| !switch.info.enhanced_port0());
+        let base_port0 = self.is_switch() && !self.fabric.node(self.node).has_enhanced_port0();
         if base_port0 && wanted.lmc().get() != 0 {
             return Err(Status::INVALID_FIELD);
         }
@@ -225,14 +224,7 @@ impl Request<'_> {
 /// Sets the fields of a link.
 fn set_link(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled {
     set_enabled(new, wanted, extended)?;
-    match wanted.neighbor_mtu() {
-        // Reserved: taken for "no change".
-        Mtu::Unknown(0) => {}
-        mtu if mtu.bytes().is_some() && mtu <= new.mtu_cap() => {
-            new.set_neighbor_mtu(mtu);
-        }
-        _ => return Err(Status::INVALID_FIELD),
-    }
+    set_mtu(new, wanted)?;
     match wanted.operational_vls() {
         VlCap::NoChange => {}
         vls if vls.data_vls().is_some() && vls <= new.vl_cap() => {
@@ -252,6 +244,18 @@ fn set_link(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled {
         .set_filter_raw_inbound(wanted.filter_raw_inbound())
         .set_filter_raw_outbound(wanted.filter_raw_outbound())
         .set_link_round_trip_latency(wanted.link_round_trip_latency());
+    Ok(())
+}
+
+fn set_mtu(new: &mut PortInfo, wanted: &PortInfo) -> Handled {
+    match wanted.neighbor_mtu() {
+        // Reserved: taken for "no change".
+        Mtu::Unknown(0) => {}
+        mtu if mtu.bytes().is_some() && mtu <= new.mtu_cap() => {
+            new.set_neighbor_mtu(mtu);
+        }
+        _ => return Err(Status::INVALID_FIELD),
+    }
     Ok(())
 }
 

@@ -337,6 +337,11 @@ fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
         .set_vl_arbitration_low_cap(config.vl_arb_cap)
         .set_mtu_cap(Mtu::from_code(config.mtu_cap))
         .set_neighbor_mtu(FIRST_MTU)
+        .set_resp_time_value(if port0 || !node.is_switch() {
+            config.resp_time_value
+        } else {
+            0
+        })
         .set_guid_cap(if port0 || !node.is_switch() {
             config.guid_cap
         } else {
@@ -346,8 +351,10 @@ fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
         // A base port 0 is the management interface only; it has no link that could be down (IBA
         // 18.2.4.1).
         info.set_port_state(PortState::Active)
-            .set_port_physical_state(PortPhysicalState::LinkUp)
-            .set_neighbor_mtu(Mtu::from_code(config.mtu_cap));
+            .set_port_physical_state(PortPhysicalState::LinkUp);
+        if !node.has_enhanced_port0() {
+            info.set_neighbor_mtu(Mtu::from_code(config.mtu_cap));
+        }
     } else {
         info.set_port_state(PortState::Down)
             .set_port_physical_state(PortPhysicalState::Polling);
@@ -358,10 +365,7 @@ fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
 
 /// CapabilityMask of a port; `port0` for port 0 of a switch.
 fn capabilities(node: &Node, port0: bool) -> CapabilityMask {
-    let enhanced = node
-        .switch
-        .as_ref()
-        .is_some_and(|switch| switch.info.enhanced_port0());
+    let enhanced = node.has_enhanced_port0();
     let mut capabilities = CapabilityMask::IS_TRAP_SUPPORTED
         | CapabilityMask::IS_SYSTEM_IMAGE_GUID_SUPPORTED
         | CapabilityMask::IS_EXTENDED_SPEEDS_SUPPORTED

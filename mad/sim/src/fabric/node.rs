@@ -117,6 +117,12 @@ impl Node {
         self.switch.is_some()
     }
 
+    /// Whether it is a switch whose port 0 is a channel adapter's in all but the link (IBA 18.2.4.1).
+    pub(crate) fn has_enhanced_port0(&self) -> bool {
+        let switch = self.switch.as_ref();
+        switch.is_some_and(|switch| switch.info.enhanced_port0())
+    }
+
     /// The index of a port, if the node has it. A switch has port 0, other nodes do not.
     pub(crate) fn port(&self, number: u8) -> Option<u32> {
         let lowest = u8::from(!self.is_switch());

@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{
-    LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, PortInfo, PortPhysicalState, PortState,
+    LinkDownDefault, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, PortInfo,
+    PortPhysicalState, PortState,
 };
 
 use crate::personality::PortFields;
@@ -165,8 +166,11 @@ impl Port {
     pub(crate) fn go_down(&mut self) {
         self.info.set_port_state(PortState::Down);
         if self.info.port_physical_state() != PortPhysicalState::Disabled {
-            self.info
-                .set_port_physical_state(PortPhysicalState::Polling);
+            let next = match self.info.link_down_default_state() {
+                LinkDownDefault::Sleep => PortPhysicalState::Sleep,
+                _ => PortPhysicalState::Polling,
+            };
+            self.info.set_port_physical_state(next);
         }
     }
 

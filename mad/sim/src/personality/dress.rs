@@ -1,8 +1,8 @@
 //! The effects of a personality on PortInfo.
 
 use rsm_mad::wire::attr::{
-    CapabilityMask, CapabilityMask2, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, Mtu,
-    PortInfo, PortPhysicalState, PortState, VlCap,
+    CapabilityMask, CapabilityMask2, LinkDownDefault, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds,
+    LinkWidths, Mtu, PortInfo, PortPhysicalState, PortState, VlCap,
 };
 
 use super::{Habit, Personality};
@@ -35,6 +35,9 @@ impl Personality {
             .set_link_speed_ext_enabled2(LinkSpeedExt2::NONE);
         }
         let port0 = matches!(role, Role::Port0 { .. });
+        if !port0 && self.has(Habit::SleepsWhenDown) {
+            info.set_link_down_default_state(LinkDownDefault::Sleep);
+        }
         let claims_port_states = [
             Habit::PortStates,
             Habit::DeafToPortStates,
@@ -74,9 +77,7 @@ impl Personality {
             info.set_vl_cap(VlCap::Vl0To3.min(info.vl_cap()));
         }
         if port0 && self.has(Habit::EnhancedPort0) {
-            let mtu = info.mtu_cap();
             info.set_vl_cap(VlCap::Vl0)
-                .set_neighbor_mtu(mtu)
                 .set_link_width_supported(LinkWidths::X1 | LinkWidths::X4)
                 .set_link_width_enabled(LinkWidths::X1 | LinkWidths::X4)
                 .set_link_width_active(LinkWidths::X4)

@@ -91,8 +91,11 @@ habits! {
         "reports PortState 0, PortPhysicalState 0 and zeros for widths, speeds, VLs and MTU at base port 0.",
         "ibdiagnet database of an NDR fabric: unmanaged Quantum-2 switches";
     EnhancedPort0: "enhanced-port-0", Switches, 4,
-        "has an enhanced port 0: NeighborMTU set, one VL, 4x SDR.",
+        "has an enhanced port 0: one VL, 4x SDR, an MTU that the manager sets.",
         "ibdiagnet database of an NDR fabric: a managed Quantum-2 switch";
+    SleepsWhenDown: "sleeps-when-down", All, 0,
+        "has LinkDownDefaultState Sleep after power-on: a link that went down stays down.",
+        "IBA 14.2.5.6 leaves the default to the device";
     BareExternalPorts: "bare-external-ports", Switches, 3,
         "reports zeros for CapabilityMask, CapabilityMask2, GidPrefix and SubnetTimeOut at external ports.",
         "ibdiagnet database of an NDR fabric: Quantum-2; IBA 14.2.5.6 has them at port 0 alone";

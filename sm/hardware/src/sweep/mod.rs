@@ -51,6 +51,7 @@ mod vport_guids;
 pub mod vports;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
@@ -64,7 +65,7 @@ use rsm_mad::wire::header::{AttrId, Status};
 use rsm_model::capabilities::DeviceType;
 use rsm_model::managed::BlockKey;
 use rsm_model::mft_image::MftBlock;
-use rsm_model::{InventoryPort, MISSES_TOLERATED};
+use rsm_model::{InventoryNode, InventoryPort, MISSES_TOLERATED};
 
 use self::astray::Moves;
 use self::duplicates::Contests;
@@ -247,6 +248,8 @@ pub struct Ask {
     pub modifier: u32,
     /// Identifies the agent, to bound its load.
     pub target: u64,
+    /// The response time of the agent; zero where it is not known yet.
+    pub response_time: Duration,
     /// The M_Keys, of which the agent accepts one.
     pub m_keys: MKeys,
     /// The LID by which the Get goes first, if that is known to get through.
@@ -329,6 +332,19 @@ pub struct Sweep {
     answered: usize,
     /// Queries settled so far, by an answer or by silence.
     settled: usize,
+}
+
+/// The response time of the node that `query` asks.
+fn response_time(inventory: &Inventory, query: Query) -> Duration {
+    let node = match query {
+        Query::Node(from) => from
+            .and_then(|from| inventory.port(from))
+            .and_then(|port| port.peer)
+            .map(|peer| peer.node),
+        _ => query.node(),
+    };
+    let node = node.and_then(|guid| inventory.node(guid));
+    node.map_or(Duration::ZERO, InventoryNode::response_time)
 }
 
 impl Sweep {
@@ -741,6 +757,7 @@ impl Sweep {
                 _ => query.modifier(inventory),
             },
             target,
+            response_time: response_time(inventory, query),
             m_keys,
             path,
             alternate,

@@ -92,7 +92,8 @@ pub(super) struct ReadBack {
     whole: BTreeSet<Guid>,
     /// Switches with a part that was not answered.
     missed: BTreeSet<Guid>,
-    /// Switches whose LinearFDBTop is 0 by now: they were reset, unless they still have a LID.
+    /// Switches whose LinearFDBTop is 0 by now, without a change of a port: they were reset, unless
+    /// they still have a LID.
     without_top: BTreeSet<Guid>,
     found: BTreeMap<Guid, Overwritten>,
 }
@@ -367,14 +368,14 @@ impl Sweep {
         // The difference to the plan is to be written, whatever the scope of the sweep.
         self.changed |= !fields.is_empty();
         if self.read_back.samples.per_switch > 0 {
-            match fields.contains(&LinearFdbTop) && now.linear_fdb_top() == Lid::NONE {
-                true => {
-                    self.read_back.without_top.insert(guid);
-                }
-                false if !fields.is_empty() => {
-                    self.on_overwritten(inventory, guid).fields.extend(&fields);
-                }
-                false => {}
+            let lost_top = fields.contains(&LinearFdbTop) && now.linear_fdb_top() == Lid::NONE;
+            if lost_top && now.port_state_change() {
+                // A reset, in which the ports came up. A LID that it has was set after the reset, by
+                // the rest of a push.
+            } else if lost_top {
+                self.read_back.without_top.insert(guid);
+            } else if !fields.is_empty() {
+                self.on_overwritten(inventory, guid).fields.extend(&fields);
             }
         }
     }
