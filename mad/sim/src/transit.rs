@@ -289,7 +289,8 @@ impl Sim {
         self.counters
             .count_request(header.attribute(), header.method());
         let node = self.fabric.node_mut(node_index);
-        if node.silence == Silence::Answers || node.personality.has(Habit::Silent) {
+        let drops_route = node.personality.has(Habit::DirectedOnly) && !packet.is_directed();
+        if drops_route || node.silence == Silence::Answers || node.personality.has(Habit::Silent) {
             return self.lose(index, DropReason::Silent);
         }
         let outcome = if node.busy_answers > 0 {

@@ -621,9 +621,9 @@ impl<C> Client<C> {
         let request = transaction.request;
         let attempt = transaction.attempts - 1 - age;
         Completion {
+            lid_route_lost: outcome.is_ok() && request.left_lid_route(attempt),
             outcome,
             attempts: transaction.attempts,
-            route_index: request.route_index(attempt),
             m_key: request.m_keys.of_attempt(attempt),
             rtt,
             waited: now.since(transaction.begun),

@@ -159,14 +159,16 @@ pub struct Request<C> {
 }
 
 impl<C> Request<C> {
-    /// The index of the route of attempt number `attempt`, from 0.
-    pub(super) fn route_index(&self, attempt: u8) -> usize {
-        self.routes.index_of_attempt(attempt, self.m_keys.count())
-    }
-
     /// The route of attempt number `attempt`, from 0.
     pub(super) fn route(&self, attempt: u8) -> &Route {
-        &self.routes.as_slice()[self.route_index(attempt)]
+        let index = self.routes.index_of_attempt(attempt, self.m_keys.count());
+        &self.routes.as_slice()[index]
+    }
+
+    /// Whether attempt number `attempt`, from 0, took a directed route after an attempt by LID.
+    pub(super) fn left_lid_route(&self, attempt: u8) -> bool {
+        let is_by_lid = |attempt| matches!(self.route(attempt), Route::Lid(_));
+        !is_by_lid(attempt) && (0..attempt).any(is_by_lid)
     }
 
     /// Gets an attribute, at normal priority and without a key.
@@ -243,9 +245,8 @@ pub struct Completion<C> {
     pub outcome: Result<Response, RequestFailure>,
     /// How often the client sent it, 1 or more.
     pub attempts: u8,
-    /// The index of the answered attempt's route in the request; the last attempt's if there is no
-    /// answer.
-    pub route_index: usize,
+    /// Whether attempts by LID were left unanswered and one by a directed route was answered.
+    pub lid_route_lost: bool,
     /// The time between the answered attempt and its answer; between the last attempt and now if
     /// there is none.
     pub rtt: Duration,

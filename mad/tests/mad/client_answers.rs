@@ -186,7 +186,7 @@ fn retries_take_the_routes_in_turn_and_an_early_attempt_may_still_be_answered() 
     );
 
     let completion = completed(client.handle(&answer(&third, Status::OK), now));
-    assert_eq!((completion.attempts, completion.route_index), (4, 2));
+    assert_eq!((completion.attempts, completion.lid_route_lost), (4, true));
     assert_eq!(completion.rtt, Duration::from_millis(400));
     let stats = client.stats();
     assert_eq!((stats.retries, stats.timeouts, stats.slow), (3, 3, 1));

@@ -266,6 +266,11 @@ impl Core {
         {
             self.foreign_writes.note_late(task.node());
         }
+        if completion.lid_route_lost
+            && let Some(switch) = completion.context.switch_by_lid()
+        {
+            self.inventory.note_lost_by_lid(switch);
+        }
         match (completion.context, &mut self.stage) {
             (Context::Sweep(query), Stage::Sweeping(sweep)) => {
                 sweep.handle(&mut self.inventory, query, answer)

@@ -44,6 +44,17 @@ pub(super) enum Context {
     Announcement,
 }
 
+impl Context {
+    /// The switch that a request by LID went to, if the request may have gone so.
+    pub(super) fn switch_by_lid(&self) -> Option<Guid> {
+        match self {
+            Context::Sweep(Query::Switch(guid)) => Some(*guid),
+            Context::Push(task) => Some(task.node()),
+            _ => None,
+        }
+    }
+}
+
 impl Core {
     /// Hands the client the next Gets or Sets of the stage under way.
     pub(super) fn feed_client(&mut self) {
@@ -86,7 +97,7 @@ impl Core {
                 context: rejected.0.context,
                 outcome: Err(RequestFailure::SendFailed),
                 attempts: 0,
-                route_index: 0,
+                lid_route_lost: false,
                 rtt: Duration::ZERO,
                 waited: Duration::ZERO,
                 modifier: rejected.0.modifier,

@@ -57,6 +57,9 @@ pub struct Hardware {
     rewired: BTreeSet<Guid>,
     /// The ports with a subnet manager, and its SMInfo.
     managers: BTreeMap<PortKey, SmInfo>,
+    /// Nodes of which an SMP by LID was lost, and answered by a directed route: on planar fabrics
+    /// SMPs by LID are not valid.
+    lost_by_lid: BTreeSet<Guid>,
     /// End ports that hold another M_Key.
     locked: BTreeMap<PortKey, MKeySign>,
     /// Nodes that held another M_Key at the last [`Hardware::take_touched`].
@@ -169,6 +172,21 @@ impl Hardware {
         if let Some(node) = self.nodes.get_mut(&guid) {
             node.epoch = self.epoch;
         }
+    }
+
+    /// Records that an SMP by LID to this node was lost, and answered by a directed route.
+    pub fn note_lost_by_lid(&mut self, guid: Guid) {
+        self.lost_by_lid.insert(guid);
+    }
+
+    /// Whether SMPs to this node may go by LID: none was lost since [`Hardware::retry_lids`].
+    pub fn takes_smps_by_lid(&self, guid: Guid) -> bool {
+        !self.lost_by_lid.contains(&guid)
+    }
+
+    /// Lets SMPs go by LID to all nodes: the cause of earlier losses may be mended.
+    pub fn retry_lids(&mut self) {
+        self.lost_by_lid.clear();
     }
 
     /// The nodes that were written, met or dropped since the last call: a model from then may be

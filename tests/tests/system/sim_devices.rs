@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::{LinkSpeed, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_plan::policy::Policy;
 use rsm_routing::netlist::NodeKind;
-use rsm_sim::{Devices, Habit};
+use rsm_sim::{Devices, DropReason, Habit};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const TREE: &str = "fat-tree:k=4,levels=2";
@@ -53,6 +53,21 @@ fn port_that_refuses_extended_speeds_becomes_active_and_is_remembered() {
     assert_eq!(asked(&world), 1, "its kind is remembered");
     assert_eq!(habits(&world), 1);
     expect::assert_up(&world);
+}
+
+#[test]
+fn switch_that_drops_smps_by_lid_loses_one_and_gets_directed_ones_from_then_on() {
+    let lost = |world: &World| world.sim.counters().dropped_for(DropReason::Silent);
+    let mut world = World::generated(TREE, settings("directed-only"));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    let switches = world.nodes(NodeKind::Switch).len() as u64;
+    world.run_for(Duration::from_secs(30));
+    let first = lost(&world);
+    assert!((1..=switches).contains(&first), "{first} of {switches}");
+    world.run_for(Duration::from_secs(60));
+    assert_eq!(lost(&world), first);
+    assert_eq!(habits(&world), 0);
 }
 
 #[test]

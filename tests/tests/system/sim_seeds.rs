@@ -604,6 +604,18 @@ fn random_faults_on_devices_with_habits_converge() {
 }
 
 #[test]
+fn random_faults_where_no_smp_by_lid_arrives_converge() {
+    let test = "--test system sim_seeds::random_faults_where_no_smp_by_lid_arrives_converge";
+    seeds::run(test, seeds::number(SEEDS).unwrap_or(500), |seed| {
+        let family = Family {
+            devices: Devices::parse("directed-only").expect("these are devices"),
+            ..SINGLE_FAULTS
+        };
+        run_with(seed, family);
+    });
+}
+
+#[test]
 fn seeds_that_failed_before_converge() {
     for seed in ONCE_FAILED {
         run_with(seed, SINGLE_FAULTS);

@@ -120,6 +120,9 @@ habits! {
     Silent: "silent", All, 0,
         "answers nothing; directed routes through it are passed on.",
         "hung firmware behind a link that is up";
+    DirectedOnly: "directed-only", All, 0,
+        "drops Gets and Sets that come by LID.",
+        "planar fabrics, where LID-routed SMPs are not valid (rdma-core pull request 1398)";
     NoVlArbitration: "no-vl-arbitration", All, 0,
         "refuses VLArbitrationTable (status 0x0c).",
         "IBA 7.6.9: optional for ports with one data VL, whose VLCap some agents overstate";

@@ -356,6 +356,7 @@ impl Sweep {
                 inventory.faults.clear();
                 inventory.unlock_all();
                 inventory.try_m_keys_again();
+                inventory.retry_lids();
                 sweep.ask(Query::Node(None));
             }
             SweepScope::Light => sweep.start_light(inventory),

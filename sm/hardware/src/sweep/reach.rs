@@ -144,8 +144,11 @@ struct Ends {
 }
 
 impl Ends {
-    /// `None` where an end has no LID.
+    /// `None` where an end has no LID, or the switch takes no SMPs by LID.
     fn of(inventory: &Inventory, guid: Guid) -> Option<Ends> {
+        if !inventory.takes_smps_by_lid(guid) {
+            return None;
+        }
         let local = inventory.local?;
         let own = inventory.port(local)?.info.as_ref()?.lid();
         let target = PortKey::new(guid, PortNum::ZERO);
