@@ -140,9 +140,12 @@ pub const MAX_CONVERGENCES: usize = 1_000;
 /// How long open requests may take to end after a shutdown request.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// The key in the metadata of a refusal whose request would be carried out if it accepted that ports
-/// are cut off; its value is their number.
-pub const CUT_OFF_KEY: &str = "rsm-cut-off";
+/// The domain of ErrorInfo in the refusals of rsm.
+pub const ERROR_DOMAIN: &str = "rsm";
+
+/// The key in the ErrorInfo metadata of a refusal whose request would be carried out if it accepted
+/// that ports are cut off (reason `CUT_OFF`); its value is their number.
+pub const CUT_OFF_PORTS: &str = "ports";
 
 #[cfg(test)]
 mod tests {

@@ -1,101 +1,131 @@
-//! Errors as gRPC status codes. Their messages name the remedy, so they pass unchanged.
+//! Errors as gRPC statuses: a code, a text that names the remedy, and ErrorInfo for programs.
+//!
+//! ErrorInfo (google.rpc, in the status details) has the domain [`ERROR_DOMAIN`] and a reason that
+//! stays when the text is mended. docs/api.md lists the reasons.
 
-use tonic::metadata::MetadataMap;
+use std::collections::HashMap;
+use std::fmt::Display;
+
 use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::error::{
     ControlError, CountersError, HistoryError, LookupError, PartitionRefusal, RoutingError,
     SaError, SimulationError,
 };
-use crate::limits::CUT_OFF_KEY;
+use crate::limits::{CUT_OFF_PORTS, ERROR_DOMAIN};
 use crate::model::{ParseGroupError, ParseSelectorError};
+
+/// A status with `reason` in its ErrorInfo.
+fn refusal(code: Code, reason: &str, error: &impl Display) -> Status {
+    with_metadata(code, reason, error, HashMap::new())
+}
+
+fn with_metadata(
+    code: Code,
+    reason: &str,
+    error: &impl Display,
+    metadata: HashMap<String, String>,
+) -> Status {
+    let details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, metadata);
+    Status::with_error_details(code, error.to_string(), details)
+}
 
 impl From<ParseSelectorError> for Status {
     fn from(error: ParseSelectorError) -> Self {
-        Status::invalid_argument(error.to_string())
+        refusal(Code::InvalidArgument, "MALFORMED_NAME", &error)
     }
 }
 
 impl From<ParseGroupError> for Status {
     fn from(error: ParseGroupError) -> Self {
-        Status::invalid_argument(format!("group: {error}"))
+        let error = format!("group: {error}");
+        refusal(Code::InvalidArgument, "MALFORMED_NAME", &error)
     }
 }
 
 impl From<LookupError> for Status {
     fn from(error: LookupError) -> Self {
-        let code = match error {
-            LookupError::NotFound { .. }
-            | LookupError::Gone { .. }
-            | LookupError::NoSuchPort { .. }
-            | LookupError::NoSuchPartition { .. }
-            | LookupError::NoSuchGroup { .. } => Code::NotFound,
-            LookupError::Ambiguous { .. } | LookupError::NotASwitch { .. } => Code::InvalidArgument,
-            LookupError::NoLid { .. } | LookupError::WithoutLid { .. } => Code::FailedPrecondition,
+        let (code, reason) = match error {
+            LookupError::NotFound { .. } => (Code::NotFound, "NO_SUCH_NAME"),
+            LookupError::Gone { .. } => (Code::NotFound, "GONE"),
+            LookupError::NoSuchPort { .. } => (Code::NotFound, "NO_SUCH_PORT"),
+            LookupError::NoSuchPartition { .. } => (Code::NotFound, "NO_SUCH_PARTITION"),
+            LookupError::NoSuchGroup { .. } => (Code::NotFound, "NO_SUCH_GROUP"),
+            LookupError::Ambiguous { .. } => (Code::InvalidArgument, "AMBIGUOUS_NAME"),
+            LookupError::NotASwitch { .. } => (Code::InvalidArgument, "NOT_A_SWITCH"),
+            LookupError::NoLid { .. } | LookupError::WithoutLid { .. } => {
+                (Code::FailedPrecondition, "NO_LID")
+            }
         };
-        Status::new(code, error.to_string())
+        refusal(code, reason, &error)
     }
 }
 
 impl From<ControlError> for Status {
     fn from(error: ControlError) -> Self {
-        let code = match error {
+        let (code, reason) = match error {
             ControlError::Lookup(lookup) => return lookup.into(),
             ControlError::CutOff { ports, .. } => {
-                let mut metadata = MetadataMap::new();
-                metadata.insert(CUT_OFF_KEY, ports.into());
-                let code = Code::FailedPrecondition;
-                return Status::with_metadata(code, error.to_string(), metadata);
+                let metadata = HashMap::from([(CUT_OFF_PORTS.to_owned(), ports.to_string())]);
+                return with_metadata(Code::FailedPrecondition, "CUT_OFF", &error, metadata);
             }
-            ControlError::Standby { .. }
-            | ControlError::NotAttached { .. }
-            | ControlError::Refused { .. } => Code::FailedPrecondition,
-            ControlError::UnknownEngine { .. } => Code::InvalidArgument,
-            ControlError::Partition { refusal, .. } => match refusal {
-                PartitionRefusal::NotThere => Code::NotFound,
-                PartitionRefusal::Exists => Code::AlreadyExists,
-                PartitionRefusal::Invalid => Code::InvalidArgument,
-                PartitionRefusal::NotAllowed => Code::PermissionDenied,
-                PartitionRefusal::Full => Code::ResourceExhausted,
-                PartitionRefusal::Refused => Code::FailedPrecondition,
-            },
-            ControlError::Busy => Code::ResourceExhausted,
-            ControlError::Stopping => Code::Unavailable,
-            ControlError::Failed { .. } => Code::Internal,
+            ControlError::Standby { .. } => (Code::FailedPrecondition, "STANDBY"),
+            ControlError::NotAttached { .. } => (Code::FailedPrecondition, "NOT_ATTACHED"),
+            ControlError::Refused { .. } => (Code::FailedPrecondition, "TABLES_REFUSED"),
+            ControlError::UnknownEngine { .. } => (Code::InvalidArgument, "NO_SUCH_ENGINE"),
+            ControlError::Partition { refusal, .. } => of_partition(refusal),
+            ControlError::Busy => (Code::ResourceExhausted, "BUSY"),
+            ControlError::Stopping => (Code::Unavailable, "STOPPING"),
+            ControlError::Failed { .. } => (Code::Internal, "SWEEP_FAILED"),
         };
-        Status::new(code, error.to_string())
+        refusal(code, reason, &error)
+    }
+}
+
+const fn of_partition(refusal: PartitionRefusal) -> (Code, &'static str) {
+    match refusal {
+        PartitionRefusal::NotThere => (Code::NotFound, "NO_SUCH_PARTITION"),
+        PartitionRefusal::Exists => (Code::AlreadyExists, "PARTITION_EXISTS"),
+        PartitionRefusal::Invalid => (Code::InvalidArgument, "PARTITION_INVALID"),
+        PartitionRefusal::NotAllowed => (Code::PermissionDenied, "PARTITION_NOT_ALLOWED"),
+        PartitionRefusal::Full => (Code::ResourceExhausted, "PARTITIONS_FULL"),
+        PartitionRefusal::Refused => (Code::FailedPrecondition, "PARTITION_REFUSED"),
     }
 }
 
 impl From<RoutingError> for Status {
     fn from(error: RoutingError) -> Self {
-        let code = match error {
+        let (code, reason) = match error {
             RoutingError::Lookup(lookup) => return lookup.into(),
-            RoutingError::NoRoutes | RoutingError::Impossible { .. } => Code::FailedPrecondition,
-            RoutingError::Busy => Code::ResourceExhausted,
-            RoutingError::Stopping => Code::Unavailable,
+            RoutingError::NoRoutes => (Code::FailedPrecondition, "NO_ROUTES"),
+            RoutingError::Impossible { .. } => (Code::FailedPrecondition, "NOT_REMOVABLE"),
+            RoutingError::Busy => (Code::ResourceExhausted, "BUSY"),
+            RoutingError::Stopping => (Code::Unavailable, "STOPPING"),
         };
-        Status::new(code, error.to_string())
+        refusal(code, reason, &error)
     }
 }
 
 impl From<SaError> for Status {
     fn from(error: SaError) -> Self {
-        match error {
-            SaError::Lookup(lookup) => lookup.into(),
-            SaError::NotAnswering { .. } => Status::failed_precondition(error.to_string()),
-            SaError::Busy => Status::resource_exhausted(error.to_string()),
-            SaError::Stopping => Status::unavailable(error.to_string()),
-        }
+        let (code, reason) = match error {
+            SaError::Lookup(lookup) => return lookup.into(),
+            SaError::NotAnswering { .. } => (Code::FailedPrecondition, "SA_NOT_ANSWERING"),
+            SaError::Busy => (Code::ResourceExhausted, "BUSY"),
+            SaError::Stopping => (Code::Unavailable, "STOPPING"),
+        };
+        refusal(code, reason, &error)
     }
 }
 
 impl From<HistoryError> for Status {
     fn from(error: HistoryError) -> Self {
-        match error {
-            HistoryError::TooEarly { .. } => Status::out_of_range(error.to_string()),
-            HistoryError::Unreadable { .. } => Status::internal(error.to_string()),
-        }
+        let (code, reason) = match error {
+            HistoryError::TooEarly { .. } => (Code::OutOfRange, "BEFORE_HISTORY"),
+            HistoryError::Unreadable { .. } => (Code::Internal, "HISTORY_UNREADABLE"),
+        };
+        refusal(code, reason, &error)
     }
 }
 
@@ -103,20 +133,24 @@ impl From<CountersError> for Status {
     fn from(error: CountersError) -> Self {
         match error {
             CountersError::Lookup(lookup) => lookup.into(),
-            CountersError::NotRead => Status::failed_precondition(error.to_string()),
+            CountersError::NotRead => {
+                refusal(Code::FailedPrecondition, "COUNTERS_NOT_READ", &error)
+            }
         }
     }
 }
 
 impl From<SimulationError> for Status {
     fn from(error: SimulationError) -> Self {
-        match error {
-            SimulationError::Lookup(lookup) => lookup.into(),
-            SimulationError::NoCable { .. } => Status::failed_precondition(error.to_string()),
-            SimulationError::NoCounter { .. }
-            | SimulationError::NoPort { .. }
-            | SimulationError::TwoPorts { .. } => Status::invalid_argument(error.to_string()),
-            SimulationError::Ended => Status::unavailable(error.to_string()),
-        }
+        let (code, reason) = match error {
+            SimulationError::Lookup(lookup) => return lookup.into(),
+            SimulationError::NoCable { .. } => (Code::FailedPrecondition, "NO_CABLE"),
+            SimulationError::NoCounter { .. } => (Code::InvalidArgument, "NO_SUCH_COUNTER"),
+            SimulationError::NoPort { .. } | SimulationError::TwoPorts { .. } => {
+                (Code::InvalidArgument, "MALFORMED_NAME")
+            }
+            SimulationError::Ended => (Code::Unavailable, "SIMULATION_ENDED"),
+        };
+        refusal(code, reason, &error)
     }
 }

@@ -1,5 +1,8 @@
 //! Refusals: the status code, and the remedy in the message.
 
+use std::collections::BTreeSet;
+
+use rsm_api::limits::ERROR_DOMAIN;
 use rsm_api::model::SubnetState;
 use rsm_proto::v1;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
@@ -8,6 +11,7 @@ use rsm_proto::v1::sa_service_client::SaServiceClient;
 use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
 use rsm_proto::v1::watch_service_client::WatchServiceClient;
 use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
 
 use crate::fake::{Fake, HOST, guid};
 use crate::served::Served;
@@ -42,6 +46,48 @@ fn unknown_and_ambiguous_names_are_refused_with_a_remedy() {
         let refusal = served.block_on(client.get_node(request)).unwrap_err();
         check(&refusal, code, part);
     }
+}
+
+#[test]
+fn refusals_have_a_reason_for_programs() {
+    let served = Served::start(Fake::tree(2, 2));
+    let mut client = FabricServiceClient::new(served.unix());
+    for (node, reason) in [
+        ("nobody", "NO_SUCH_NAME"),
+        ("leaf-1:9", "NO_SUCH_PORT"),
+        ("twin", "AMBIGUOUS_NAME"),
+        ("", "MALFORMED_NAME"),
+    ] {
+        let request = v1::GetNodeRequest {
+            node: node.to_owned(),
+        };
+        let refusal = served.block_on(client.get_node(request)).unwrap_err();
+        let info = refusal.get_details_error_info().expect("it has one");
+        assert_eq!(
+            (info.domain.as_str(), info.reason.as_str()),
+            (ERROR_DOMAIN, reason)
+        );
+    }
+}
+
+/// The words in capitals between quotes (in code) or backticks (in a page).
+fn reasons(text: &str, quote: char) -> BTreeSet<&str> {
+    let words = text.split(quote).skip(1).step_by(2);
+    let is_reason =
+        |word: &&str| word.len() > 3 && word.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    words.filter(is_reason).collect()
+}
+
+#[test]
+fn reasons_of_the_api_page_are_those_of_the_code() {
+    let code = include_str!("../../src/server/refusal.rs");
+    let page = include_str!("../../../docs/api.md");
+    let begin = page
+        .find("| reason | meaning |")
+        .expect("the page has the table");
+    let end = page[begin..].find("\n\n").expect("the table ends");
+    let documented = reasons(&page[begin..begin + end], '`');
+    assert_eq!(documented, reasons(code, '"'));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Changes of partitions: from requests and command lines to the subnet manager, and refusals.
 
 use rsm_api::access::Grant;
-use rsm_api::limits::{CUT_OFF_KEY, MAX_MEMBERS_PER_REQUEST};
+use rsm_api::limits::{CUT_OFF_PORTS, ERROR_DOMAIN, MAX_MEMBERS_PER_REQUEST};
 use rsm_api::model::{
     EmptyPartition, ExistingPartition, MemberName, Membership, PartitionAction, PartitionSettings,
     Selector, WantedMember,
@@ -10,6 +10,7 @@ use rsm_ids::Guid;
 use rsm_proto::v1;
 use rsm_proto::v1::partition_service_client::PartitionServiceClient;
 use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
 
 use crate::fake::Fake;
 use crate::rsmctl::{printed, run};
@@ -167,8 +168,12 @@ fn a_client_that_accepts_no_cut_is_refused_with_the_number_of_ports() {
         .block_on(client.delete_partition(request))
         .expect_err("it cuts ports off");
     assert_eq!(refused.code(), Code::FailedPrecondition);
-    let ports = refused.metadata().get(CUT_OFF_KEY);
-    assert_eq!(ports.expect("it is there"), "2");
+    let info = refused.get_details_error_info().expect("it is there");
+    assert_eq!(
+        (info.domain.as_str(), info.reason.as_str()),
+        (ERROR_DOMAIN, "CUT_OFF")
+    );
+    assert_eq!(info.metadata[CUT_OFF_PORTS], "2");
     request.accept_cut_off = true;
     let done = served.block_on(client.delete_partition(request)).unwrap();
     let cut_off = done.into_inner().cut_off.expect("it cuts ports off");

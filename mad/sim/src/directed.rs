@@ -1,8 +1,9 @@
 //! The processing of a directed-route SMP at one node (IBA 14.2.2).
 //!
-//! Both ends of the route have to be permissive: a directed-route SMP with a LID-routed part before
-//! or after (DrSLID or DrDLID set) is refused as [`DropReason::MixedRoute`], for no current subnet
-//! manager sends one.
+//! A request can go by LID to the node where its directed part starts (DrSLID set), as those of
+//! `ibportstate` and `smpquery -c` do; its answer goes by LID to DrSLID from there. A LID-routed
+//! part after the directed one (DrDLID set) is refused as [`DropReason::MixedRoute`], for no known
+//! program sends one.
 
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::smp::Smp;
@@ -16,12 +17,19 @@ pub(crate) enum Step {
     Exit(PortNum),
     /// It is for this node.
     Here,
+    /// It goes on by LID: a request to the start of its directed part, an answer to DrSLID.
+    ByLid,
     /// It is lost.
     Discard(DropReason),
 }
 
 /// The highest valid HopCount: the paths have 64 entries and entry 0 is not used.
 const MAX_HOPS: u8 = 63;
+
+/// Whether a LID-routed part comes before the directed one.
+pub(crate) fn starts_by_lid(smp: &Smp) -> bool {
+    smp.dr_slid() != Lid::PERMISSIVE
+}
 
 /// Advances a packet that starts at this node: a request (D clear) or an answer (D set).
 pub(crate) fn originate(smp: &mut Smp) -> Step {
@@ -42,6 +50,9 @@ pub(crate) fn originate(smp: &mut Smp) -> Step {
         if pointer != 0 {
             return Step::Discard(DropReason::BadPath);
         }
+        if starts_by_lid(smp) {
+            return Step::ByLid;
+        }
         smp.set_hop_pointer(1);
         match count {
             0 => Step::Here,
@@ -53,7 +64,7 @@ pub(crate) fn originate(smp: &mut Smp) -> Step {
 /// Whether an arriving packet is on its last hop, before [`arrive`] advances it.
 pub(crate) fn ends_here(smp: &Smp) -> bool {
     if smp.is_returning() {
-        smp.hop_pointer() <= 1
+        smp.hop_pointer() <= u8::from(!starts_by_lid(smp))
     } else {
         smp.hop_pointer() >= smp.hop_count()
     }
@@ -67,9 +78,14 @@ pub(crate) fn arrive(smp: &mut Smp, entry: PortNum, is_switch: bool) -> Step {
     let (pointer, count) = (smp.hop_pointer(), smp.hop_count());
     if smp.is_returning() {
         match pointer {
+            0 if starts_by_lid(smp) => Step::Here,
             1 => {
                 smp.set_hop_pointer(0);
-                Step::Here
+                if starts_by_lid(smp) {
+                    Step::ByLid
+                } else {
+                    Step::Here
+                }
             }
             2.. if pointer <= count && is_switch => {
                 smp.set_hop_pointer(pointer - 1);
@@ -79,6 +95,15 @@ pub(crate) fn arrive(smp: &mut Smp, entry: PortNum, is_switch: bool) -> Step {
         }
     } else {
         match pointer {
+            // Here the directed part starts. An adapter's port is a node to itself.
+            0 if count > 0 && starts_by_lid(smp) => {
+                let first = smp.initial_path()[1];
+                if !is_switch && first != entry.0 {
+                    return Step::Discard(DropReason::BadPath);
+                }
+                smp.set_hop_pointer(1);
+                exit(first)
+            }
             1.. if pointer < count && is_switch => {
                 smp.return_path_mut()[usize::from(pointer)] = entry.0;
                 smp.set_hop_pointer(pointer + 1);
@@ -97,7 +122,7 @@ pub(crate) fn arrive(smp: &mut Smp, entry: PortNum, is_switch: bool) -> Step {
 fn refused(smp: &Smp) -> Option<DropReason> {
     if smp.hop_count() > MAX_HOPS {
         Some(DropReason::BadPath)
-    } else if smp.dr_slid() != Lid::PERMISSIVE || smp.dr_dlid() != Lid::PERMISSIVE {
+    } else if smp.dr_dlid() != Lid::PERMISSIVE {
         Some(DropReason::MixedRoute)
     } else {
         None
@@ -176,11 +201,32 @@ mod tests {
     }
 
     #[test]
-    fn a_lid_routed_part_is_refused() {
+    fn lid_routed_part_after_the_directed_one_is_refused() {
         let mut smp = request(&[1]);
-        smp.set_dr_slid(Lid(4));
+        smp.set_dr_dlid(Lid(4));
         let step = originate(&mut smp);
         assert_eq!(step, Step::Discard(DropReason::MixedRoute));
+    }
+
+    #[test]
+    fn lid_routed_part_before_the_directed_one_leads_there_and_back() {
+        let mut smp = request(&[7, 9]);
+        smp.set_dr_slid(Lid(4));
+        assert_eq!(originate(&mut smp), Step::ByLid);
+        assert_eq!(smp.hop_pointer(), 0);
+        assert!(!ends_here(&smp));
+        assert_eq!(arrive(&mut smp, PortNum(0), true), Step::Exit(PortNum(7)));
+        assert_eq!(arrive(&mut smp, PortNum(30), true), Step::Exit(PortNum(9)));
+        assert!(ends_here(&smp));
+        assert_eq!(arrive(&mut smp, PortNum(1), false), Step::Here);
+
+        smp.make_response(Status::OK);
+        assert_eq!(originate(&mut smp), Step::Exit(PortNum(1)));
+        assert_eq!(arrive(&mut smp, PortNum(9), true), Step::Exit(PortNum(30)));
+        assert!(!ends_here(&smp));
+        assert_eq!(arrive(&mut smp, PortNum(7), true), Step::ByLid);
+        assert!(ends_here(&smp));
+        assert_eq!(arrive(&mut smp, PortNum(1), false), Step::Here);
     }
 
     proptest! {
@@ -192,7 +238,7 @@ mod tests {
             }
             let smp = Smp::from_bytes_mut(&mut mad);
             smp.set_hop_pointer(pointer).set_hop_count(count);
-            smp.set_dr_slid(Lid::PERMISSIVE).set_dr_dlid(Lid::PERMISSIVE);
+            smp.set_dr_dlid(Lid::PERMISSIVE);
             let mut other = *smp;
             originate(&mut other);
             ends_here(smp);

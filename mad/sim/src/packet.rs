@@ -15,9 +15,9 @@ use crate::fabric::NONE;
 #[derive(Debug, Clone)]
 pub(crate) struct Packet {
     pub(crate) mad: MadBytes,
-    /// [`Lid::PERMISSIVE`] in directed-route SMPs.
+    /// [`Lid::PERMISSIVE`] in SMPs whose whole route is directed.
     pub(crate) slid: Lid,
-    /// [`Lid::PERMISSIVE`] in directed-route SMPs.
+    /// [`Lid::PERMISSIVE`] in SMPs whose whole route is directed.
     pub(crate) dlid: Lid,
     /// Index of the port where it starts, came in, or is.
     pub(crate) at: u32,

@@ -13,6 +13,7 @@ use crate::agent::Effect;
 use crate::config::SimConfig;
 use crate::congestion_agent::CongestionAgents;
 use crate::counters::{DropReason, SimCounters};
+use crate::directed;
 use crate::error::SimError;
 use crate::fabric::{Fabric, NONE};
 use crate::fault::FabricFaults;
@@ -146,7 +147,7 @@ impl Sim {
         packet.at = port;
         packet.sent = now.max(self.now);
         packet.sender = port;
-        if !packet.is_directed() {
+        if !packet.is_directed() || directed::starts_by_lid(packet.smp()) {
             let base = self.fabric.port(port).info.lid();
             packet.dlid = datagram.remote.lid;
             packet.slid = Lid(base.0 | u16::from(datagram.remote.path_bits));

@@ -102,6 +102,10 @@ impl Sim {
                 }
                 self.leave(index, exit);
             }
+            Step::ByLid => {
+                self.packets.get_mut(index).origin = false;
+                self.depart_by_lid(index);
+            }
             Step::Here => self.reach(index, Duration::ZERO),
             Step::Discard(reason) => self.lose(index, reason),
         }
@@ -189,6 +193,17 @@ impl Sim {
         self.reach(index, self.config.hop_latency);
     }
 
+    /// An answer has come to the start of its directed part, and goes on to DrSLID.
+    fn leave_by_lid(&mut self, index: u32) {
+        let at = self.packets.get(index).at;
+        let address = self.fabric.address_port(at);
+        let packet = self.packets.get_mut(index);
+        packet.at = address;
+        packet.slid = self.fabric.port(address).info.lid();
+        packet.dlid = packet.smp().dr_slid();
+        self.depart_by_lid(index);
+    }
+
     /// A packet will be at the node of its port after `delay`: the agent forwards or answers it, or
     /// a client receives it.
     fn reach(&mut self, index: u32, delay: Duration) {
@@ -205,7 +220,7 @@ impl Sim {
                     Step::Here => {}
                     Step::Discard(reason) => return self.lose(index, reason),
                     // `ends_here` returned that there is no further hop.
-                    Step::Exit(_) => return self.lose(index, DropReason::BadPath),
+                    Step::Exit(_) | Step::ByLid => return self.lose(index, DropReason::BadPath),
                 }
             }
             let due = self.now + delay + self.config.host_receive_latency;
@@ -257,6 +272,7 @@ impl Sim {
         };
         match step {
             Step::Exit(exit) => self.leave(index, exit),
+            Step::ByLid => self.leave_by_lid(index),
             Step::Discard(reason) => self.lose(index, reason),
             Step::Here => self.at_destination(index),
         }

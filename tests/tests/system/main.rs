@@ -58,6 +58,7 @@ mod peers_shared_keys;
 mod peers_shared_memory;
 mod peers_shared_outages;
 mod peers_slurm;
+mod peers_smpquery;
 mod peers_standby;
 mod peers_versions;
 mod peers_web;

@@ -3,8 +3,9 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use clap::Args;
-use rsm_api::limits::CUT_OFF_KEY;
+use rsm_api::limits::{CUT_OFF_PORTS, ERROR_DOMAIN};
 use tonic::{Response, Status};
+use tonic_types::StatusExt as _;
 
 use super::waiting;
 use crate::failure::Failure;
@@ -32,7 +33,7 @@ pub(super) async fn accepted<T>(
         Ok(answer) => return Ok(answer.into_inner()),
         Err(status) => status,
     };
-    if confirmation.yes || !refused.metadata().contains_key(CUT_OFF_KEY) {
+    if confirmation.yes || !cuts_off(&refused) {
         return Err(refused.into());
     }
     if !has_terminal() || !is_confirmed(refused.message())? {
@@ -40,6 +41,13 @@ pub(super) async fn accepted<T>(
     }
     let answer = waiting::for_answer(session, send(true)).await?;
     Ok(answer.into_inner())
+}
+
+/// Whether a refusal names ports that the request would cut off.
+fn cuts_off(refused: &Status) -> bool {
+    refused.get_details_error_info().is_some_and(|info| {
+        info.domain == ERROR_DOMAIN && info.metadata.contains_key(CUT_OFF_PORTS)
+    })
 }
 
 /// Whether there is an operator to ask: the question goes to standard error, the answer comes from
