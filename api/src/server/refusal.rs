@@ -14,7 +14,7 @@ use crate::error::{
     SaError, SimulationError,
 };
 use crate::limits::{CUT_OFF_PORTS, ERROR_DOMAIN};
-use crate::model::{ParseGroupError, ParseSelectorError};
+use crate::model::ParseGroupError;
 
 /// A status with `reason` in its ErrorInfo.
 fn refusal(code: Code, reason: &str, error: &impl Display) -> Status {
@@ -31,16 +31,15 @@ fn with_metadata(
     Status::with_error_details(code, error.to_string(), details)
 }
 
-impl From<ParseSelectorError> for Status {
-    fn from(error: ParseSelectorError) -> Self {
-        refusal(Code::InvalidArgument, "MALFORMED_NAME", &error)
-    }
+/// The refusal of a name of the wrong form in `field`.
+pub(super) fn malformed_name(field: &str, error: &impl Display) -> Status {
+    let error = format!("{field}: {error}");
+    refusal(Code::InvalidArgument, "MALFORMED_NAME", &error)
 }
 
 impl From<ParseGroupError> for Status {
     fn from(error: ParseGroupError) -> Self {
-        let error = format!("group: {error}");
-        refusal(Code::InvalidArgument, "MALFORMED_NAME", &error)
+        malformed_name("group", &error)
     }
 }
 

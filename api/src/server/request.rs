@@ -8,6 +8,7 @@ use rsm_proto::v1;
 use rsm_proto::v1::EventKind;
 use tonic::Status;
 
+use super::refusal::malformed_name;
 use crate::calendar::timestamp;
 use crate::error::LookupError;
 use crate::limits::{MAX_FILTER_BYTES, MAX_PATHS};
@@ -17,7 +18,7 @@ use crate::traits::Subnet;
 /// The name that a request gives in `field`.
 pub(super) fn selector(field: &str, text: &str) -> Result<Selector, Status> {
     text.parse::<Selector>()
-        .map_err(|error| Status::invalid_argument(format!("{field}: {error}")))
+        .map_err(|error| malformed_name(field, &error))
 }
 
 /// The GUID of the node that a filter names; none where the filter is empty.

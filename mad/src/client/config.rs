@@ -163,7 +163,7 @@ mod tests {
         let broken: [fn(&mut ClientConfig); 8] = [
             |config| config.min_window = 0,
             |config| config.initial_window = 3,
-            |config| config.max_window = 31,
+            |config| config.max_window = 3,
             |config| config.max_window = MAX_PENDING as u32 + 1,
             |config| config.target_cap = 0,
             |config| config.retries = 31,

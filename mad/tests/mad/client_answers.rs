@@ -20,6 +20,13 @@ fn client() -> Client<&'static str> {
     Client::new(ClientConfig::default())
 }
 
+fn client_with_window(initial_window: u32) -> Client<&'static str> {
+    Client::new(ClientConfig {
+        initial_window,
+        ..ClientConfig::default()
+    })
+}
+
 fn path(hops: &[u8]) -> DirectedPath {
     let hops: Vec<PortNum> = hops.iter().copied().map(PortNum).collect();
     DirectedPath::from_hops(&hops).unwrap()
@@ -218,7 +225,7 @@ fn a_silent_target_is_given_up_after_all_retries() {
 
 #[test]
 fn a_lost_request_halves_the_window_once_it_is_known_to_be_lost() {
-    let mut client = client();
+    let mut client = client_with_window(32);
     client.submit(port_info("a")).unwrap();
     client.poll_transmit(START).unwrap();
     let (second, now) = next_attempt(&mut client);
@@ -332,7 +339,7 @@ fn a_client_refuses_a_config_that_is_out_of_range() {
 
 #[test]
 fn total_silence_halves_the_window_once_a_round() {
-    let mut client = client();
+    let mut client = client_with_window(32);
     for target in 0..64 {
         let request = Request::get(target, path(&[1]), AttrId::NODE_INFO, 0, "a");
         client.submit(request).unwrap();

@@ -10,7 +10,11 @@ use rsm_mad::client::ClientConfig;
 const MILLISECOND: u64 = 1_000_000;
 
 fn run(faults: &Faults, rounds: u8, requests: u64, targets: u64) -> Network {
-    let mut network = Network::new(ClientConfig::default(), faults.clone(), 7);
+    run_seed(7, faults, rounds, requests, targets)
+}
+
+fn run_seed(seed: u64, faults: &Faults, rounds: u8, requests: u64, targets: u64) -> Network {
+    let mut network = Network::new(ClientConfig::default(), faults.clone(), seed);
     network.rounds = rounds;
     for id in 0..requests {
         network.submit(id, id % targets);
@@ -85,6 +89,9 @@ fn a_pause_of_three_seconds_is_no_reason_to_wait_longer_for_others() {
     assert_eq!(stats.window_halvings, 0, "{stats:?}");
 }
 
+/// Seeds of a mean.
+const SEEDS: u64 = 4;
+
 /// With three of four attempts lost, as when half of all SMPs are lost in each direction.
 #[test]
 fn random_loss_neither_shrinks_the_window_to_its_minimum_nor_ends_requests() {
@@ -93,15 +100,19 @@ fn random_loss_neither_shrinks_the_window_to_its_minimum_nor_ends_requests() {
             loss,
             ..Faults::none()
         };
-        let network = run(&faults, 4, 20_000, 500);
-        let stats = network.client.stats();
-        let seconds = network.now.as_nanos() as f64 / 1e9;
-        let answered = stats.answered as f64 / seconds;
-        assert!(answered > rate, "{loss} %: {answered} a second, {stats:?}");
-        assert!(failed(&network) < 60, "{loss} %: {}", failed(&network));
-        assert!(stats.window >= 16, "{loss} %: {stats:?}");
-        let measured = stats.loss_permille;
-        let expected = 10 * loss;
-        assert!(measured.abs_diff(expected) < 200, "{loss} %: {measured}");
+        // One run in ten has half the mean rate: it halves its window more often.
+        let mut mean = 0.0;
+        for seed in 0..SEEDS {
+            let network = run_seed(seed, &faults, 4, 20_000, 500);
+            let stats = network.client.stats();
+            let seconds = network.now.as_nanos() as f64 / 1e9;
+            mean += stats.answered as f64 / seconds / SEEDS as f64;
+            assert!(failed(&network) < 60, "{loss} %: {}", failed(&network));
+            assert!(stats.window >= 16, "{loss} %: {stats:?}");
+            let measured = stats.loss_permille;
+            let expected = 10 * loss;
+            assert!(measured.abs_diff(expected) < 200, "{loss} %: {measured}");
+        }
+        assert!(mean > rate, "{loss} %: {mean} a second");
     }
 }

@@ -238,7 +238,7 @@ fn blank_base_port_0_reports_zeros_and_takes_a_lid() {
 }
 
 #[test]
-fn enhanced_port_0_has_an_mtu_and_one_vl() {
+fn enhanced_port_0_has_one_vl_and_takes_an_mtu() {
     let config = SimConfig {
         devices: Devices::Alike(Habit::EnhancedPort0.into()),
         ..SimConfig::default()
@@ -248,7 +248,8 @@ fn enhanced_port_0_has_an_mtu_and_one_vl() {
     assert!(switch.enhanced_port0());
     let info: PortInfo = hand.get_as(&[1], 0);
     assert_eq!(info.port_state(), PortState::Active);
-    assert_eq!(info.neighbor_mtu(), Mtu::Bytes4096);
+    assert_eq!(info.neighbor_mtu(), Mtu::Bytes256);
+    assert_eq!(info.mtu_cap(), Mtu::Bytes4096);
     assert_eq!(info.vl_cap(), VlCap::Vl0);
     assert_eq!(info.effective_speed(), Some(LinkSpeed::Sdr));
 }
