@@ -112,11 +112,11 @@ impl Core {
                 .for_plan(&self.fabric, &self.inventory, &self.config, now);
         let own = self.own_guid();
         let claims = &self.plans.assigned.claims;
-        let apart = self.epoch.apart(own, &self.fabric, claims);
+        let partitioned = self.epoch.partitioned(own, &self.fabric, claims);
         PlanJob {
             generation,
             claims: self.plans.assigned.claims.clone(),
-            apart,
+            partitioned,
             assigns_lids_anew: self.plans.reassigns_lids(),
             positions: self.plans.assigned.positions.clone(),
             gpus: self.plans.gpus().clone(),

@@ -12,7 +12,7 @@ use rsm_model::mft_image::HeldMasks;
 use crate::adaptive::AdaptiveHardware;
 use crate::avoid::Avoid;
 use crate::groups::GroupSet;
-use crate::lids::{Apart, Claims, vport_claims};
+use crate::lids::{Claims, PartitionedLids, vport_claims};
 use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::transition::HeldTable;
@@ -55,7 +55,7 @@ pub struct PlanJob {
     /// LIDs assigned before.
     pub claims: Arc<Claims>,
     /// How LIDs are given and kept while another manager may give some, too.
-    pub apart: Apart,
+    pub partitioned: PartitionedLids,
     /// Whether all ports get LIDs as on a fabric where none has any, whatever they hold and have a
     /// claim to.
     pub assigns_lids_anew: bool,
@@ -95,7 +95,7 @@ impl PlanJob {
             generation: 1,
             fabric,
             claims: Arc::default(),
-            apart: Apart::default(),
+            partitioned: PartitionedLids::default(),
             assigns_lids_anew: false,
             positions: Arc::default(),
             gpus: Arc::default(),

@@ -17,7 +17,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// The components of `record` that are in `mask` and not in `apart`.
+    /// The components of `record` that are in `mask` and not in `not_compared`.
     ///
     /// # Errors
     /// ERR_REQ_INVALID for a component that the record does not have. Reserved ones count for
@@ -25,14 +25,14 @@ impl Template {
     pub(super) fn new<R: Record>(
         record: &R,
         mask: ComponentMask,
-        apart: ComponentMask,
+        not_compared: ComponentMask,
     ) -> Result<Template, Status> {
         let last = R::COMPONENTS.last().map_or(0, |last| last.mask.0);
         // Everything up to the last component, reserved ones included.
         if mask.0 > last | (last.wrapping_sub(1)) {
             return Err(SaStatus::REQ_INVALID);
         }
-        let compared = mask.without(apart);
+        let compared = mask.without(not_compared);
         if compared.is_empty() {
             // As for most queries, which give a key that the caller looks up.
             return Ok(Template::default());

@@ -27,7 +27,7 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_plan::lids::{Apart, Claim, Claims};
+use rsm_plan::lids::{Claim, Claims, PartitionedLids};
 use rsm_state::Role;
 use rsm_store::Epoch;
 
@@ -92,7 +92,7 @@ pub(crate) struct EpochState {
     /// Registrations that the master before acknowledged, and that are missing here.
     pub(crate) lost: LostRegistrations,
     /// New LIDs while another manager may give some, too.
-    pub(crate) apart: Apart,
+    pub(crate) partitioned: PartitionedLids,
     /// What others read in the store.
     pub(crate) news: SharedNews,
 }
@@ -604,7 +604,7 @@ impl Core {
                 format!(
                     "this one manages the part of the fabric that it reaches, stores nothing in the shared store, and gives new \
                      ports LIDs {}, so that none moves when the parts meet again",
-                    match self.epoch.apart.block {
+                    match self.epoch.partitioned.block {
                         Some(block) => format!("from {block} on"),
                         None => "of a block of its own".to_owned(),
                     }

@@ -7,13 +7,13 @@
 //!                              ahead, reading ahead), or from a sweep of everything
 //! ```
 
-mod apart;
 pub(crate) mod election;
 pub(crate) mod epoch;
 pub(crate) mod following;
 pub(crate) mod inquiry;
 mod lost_registrations;
 pub(crate) mod news;
+mod partitioned;
 mod peer_polls;
 mod plan_ahead;
 mod reading_ahead;

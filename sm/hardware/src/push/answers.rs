@@ -167,15 +167,16 @@ impl Push {
             let unkept = port.take_answer(&before, info);
             self.reregistered.extend(port.reregistered());
             let reached = port.reached(info, step);
-            let armed_apart = step == PortStep::Arm && reached && port.is_apart();
+            let armed_after_settings =
+                step == PortStep::Arm && reached && port.sends_settings_first();
             if port.is_active(info) && step == PortStep::Activate {
                 self.progress.activated += 1;
             }
             if !reached {
                 return self.state_open(inventory, key, step, asked, Cause::NotHeld);
             }
-            if armed_apart {
-                self.armed_apart(inventory, kind, key);
+            if armed_after_settings {
+                self.armed_after_settings(inventory, kind, key);
             }
             let read = inventory.doubts.raise(key, unkept, asked, Some(info));
             self.fields_open(not_kept, key, kind, unkept, read);

@@ -154,8 +154,9 @@ impl Push {
                 .ports
                 .into_iter()
                 .map(|(key, change)| {
-                    let apart = refuses(inventory, key, DeviceHabit::RefusesStateWithSettings);
-                    (key, PortPush::new(change, apart))
+                    let settings_first =
+                        refuses(inventory, key, DeviceHabit::RefusesStateWithSettings);
+                    (key, PortPush::new(change, settings_first))
                 })
                 .collect(),
             multicast: MulticastPush::new(changes.multicast, &mute),
@@ -365,7 +366,7 @@ impl Push {
                 self.acknowledged(inventory, not_kept, task, data);
             }
             (AgentAnswer::Refused(_), Task::Port(key, PortStep::Arm))
-                if self.goes_apart(inventory, key) => {}
+                if self.separates_settings(inventory, key) => {}
             (
                 AgentAnswer::Refused(status) | AgentAnswer::RefusedRepetition(status),
                 Task::Port(key, step @ (PortStep::Arm | PortStep::Activate)),

@@ -17,40 +17,40 @@ pub(super) struct PortPush {
     configured: bool,
     given_up: bool,
     /// The port's settings go in a Set of their own, before its state.
-    apart: bool,
+    settings_first: bool,
 }
 
 impl PortPush {
-    pub(super) fn new(mut change: Box<PortChange>, apart: bool) -> PortPush {
+    pub(super) fn new(mut change: Box<PortChange>, settings_first: bool) -> PortPush {
         PortPush {
             p_keys: PKeyPush::new(std::mem::take(&mut change.p_keys)),
             change,
             on_its_way: false,
             configured: false,
             given_up: false,
-            apart,
+            settings_first,
         }
     }
 
     /// Handles the refusal of a Set with settings and Armed. Returns whether the settings go alone
     /// from now on, which is worth one attempt.
-    pub(super) fn set_apart(&mut self, info: &PortInfo) -> bool {
-        let combined = !self.apart && self.has_settings(info);
+    pub(super) fn separate_settings(&mut self, info: &PortInfo) -> bool {
+        let combined = !self.settings_first && self.has_settings(info);
         if combined {
             self.on_its_way = false;
-            self.apart = true;
+            self.settings_first = true;
         }
         combined
     }
 
     /// Sends the settings alone from now on.
-    pub(super) fn go_apart(&mut self) {
-        self.apart |= !self.on_its_way;
+    pub(super) fn send_settings_first(&mut self) {
+        self.settings_first |= !self.on_its_way;
     }
 
     /// Whether its settings go alone.
-    pub(super) fn is_apart(&self) -> bool {
-        self.apart
+    pub(super) fn sends_settings_first(&self) -> bool {
+        self.settings_first
     }
 
     fn has_settings(&self, info: &PortInfo) -> bool {
@@ -109,10 +109,12 @@ impl PortPush {
             return [None, None];
         }
         let configure = self.has_settings(info).then_some(PortStep::Configure);
-        let goes_apart = self.apart && configure.is_some();
+        let separates_settings = self.settings_first && configure.is_some();
         match info.port_state() {
             // Its settings go together with its state.
-            PortState::Init if self.change.activate && !goes_apart => [Some(PortStep::Arm), None],
+            PortState::Init if self.change.activate && !separates_settings => {
+                [Some(PortStep::Arm), None]
+            }
             PortState::Armed if self.change.activate => [Some(PortStep::Activate), configure],
             _ => [configure, None],
         }
@@ -131,9 +133,10 @@ impl PortPush {
 
     /// The content of the Set for `step`, based on the port's last answer.
     pub(super) fn content(&self, current: &PortInfo, step: PortStep) -> PortInfo {
-        // With settings apart, fields that the device does not keep must not go with its state.
+        // Where the settings have a Set of their own, the Set of the state must leave out fields that
+        // the device does not keep.
         let left_out = match step {
-            PortStep::Arm | PortStep::Activate if self.apart => self.change.ignored,
+            PortStep::Arm | PortStep::Activate if self.settings_first => self.change.ignored,
             _ => FieldMask::default(),
         };
         let mut info = self.change.settings.apply(current, left_out);

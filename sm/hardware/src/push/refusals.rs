@@ -17,23 +17,24 @@ fn kind_of(inventory: &Inventory, key: PortKey) -> Option<DeviceKind> {
 }
 
 impl Push {
-    /// Handles the refusal of a port to be armed together with its settings. Returns whether they
-    /// are tried apart.
-    pub(super) fn goes_apart(&mut self, inventory: &Inventory, key: PortKey) -> bool {
+    /// Handles the refusal of a Set with settings and Armed. Returns whether the settings are sent
+    /// in a Set of their own now, before the state.
+    pub(super) fn separates_settings(&mut self, inventory: &Inventory, key: PortKey) -> bool {
         let info = inventory.port(key).and_then(|record| record.info.as_ref());
         let port = self.ports.get_mut(&key);
-        let apart = info
+        let settings_first = info
             .zip(port)
-            .is_some_and(|(info, port)| port.set_apart(info));
-        if apart {
+            .is_some_and(|(info, port)| port.separate_settings(info));
+        if settings_first {
             self.consider(inventory, key);
         }
-        apart
+        settings_first
     }
 
-    /// Learns from ports that refused both together and were armed after their settings: other ports
-    /// of their kind get them apart, too. A port whose link was down for a moment does the same.
-    pub(super) fn armed_apart(
+    /// Learns from `port`, which refused settings and Armed in one Set and took them in two: other
+    /// ports of its kind of device get two Sets, too. One port is no proof: a port whose link was
+    /// down for a moment behaves alike.
+    pub(super) fn armed_after_settings(
         &mut self,
         inventory: &mut Inventory,
         kind: DeviceKind,
@@ -49,7 +50,7 @@ impl Push {
         }
         for (&key, port) in &mut self.ports {
             if kind_of(inventory, key) == Some(kind) {
-                port.go_apart();
+                port.send_settings_first();
             }
         }
     }

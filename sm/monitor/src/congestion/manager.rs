@@ -58,7 +58,7 @@ pub struct CongestionManager {
     next_tid: u32,
     /// The agents of each status but [`AgentStatus::Pending`] and [`AgentStatus::Set`], those of
     /// switches apart.
-    apart: BTreeMap<(AgentStatus, bool), BTreeSet<PortKey>>,
+    not_set: BTreeMap<(AgentStatus, bool), BTreeSet<PortKey>>,
     view: CongestionView,
     /// A status has changed since the last [`CongestionManager::take_news`].
     news: bool,
@@ -318,7 +318,7 @@ impl CongestionManager {
         self.queue.extend(agent.due.map(|due| (due, key)));
         if !matches!(report.status, AgentStatus::Pending | AgentStatus::Set) {
             let place = (report.status, key.port == PortNum::ZERO);
-            self.apart.entry(place).or_default().insert(key);
+            self.not_set.entry(place).or_default().insert(key);
         }
         self.news |= self.view.agent(key) != Some(&report);
         self.view.put(key, report);
@@ -334,10 +334,10 @@ impl CongestionManager {
             self.queue.remove(&(due, key));
         }
         let place = (agent.report().status, key.port == PortNum::ZERO);
-        if let Some(same) = self.apart.get_mut(&place) {
+        if let Some(same) = self.not_set.get_mut(&place) {
             same.remove(&key);
             if same.is_empty() {
-                self.apart.remove(&place);
+                self.not_set.remove(&place);
             }
         }
     }
@@ -346,7 +346,7 @@ impl CongestionManager {
     /// of those without congestion control.
     pub fn findings(&self, name: impl Fn(Guid) -> String) -> Vec<Finding> {
         let troubles = self
-            .apart
+            .not_set
             .iter()
             .filter(|((status, _), _)| status.is_trouble());
         let mut findings: Vec<Finding> = troubles
@@ -375,7 +375,7 @@ impl CongestionManager {
 
     fn without_agent(&self) -> Option<Finding> {
         let absent = |of_switches: bool| -> usize {
-            let all = self.apart.iter();
+            let all = self.not_set.iter();
             let absent = all.filter(|((status, is_switch), _)| {
                 !status.is_trouble() && *is_switch == of_switches
             });

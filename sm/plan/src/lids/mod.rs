@@ -4,11 +4,11 @@
 //!
 //! 1. a port keeps the LID it holds; of two that hold the same one, that with the persisted claim
 //!    to it, else that with the lower GUID; one that got it while another manager gave LIDs, too,
-//!    comes last ([`Apart`]). With a floating LID the port of this manager comes
+//!    comes last ([`PartitionedLids`]). With a floating LID the port of this manager comes
 //!    first, and takes the LID that it has a claim to from a port that has none to it;
 //! 2. a port that holds none gets back the LID it has a persisted claim to, if that is free;
 //! 3. the others get the lowest free LIDs; those that an absent port has a claim to come last.
-//!    While another manager may give LIDs, too, they get those of a block (`assign_apart`).
+//!    While another manager may give LIDs, too, they get those of a block (`assign_partitioned`).
 //!
 //! An operator can have all LIDs given anew (`assign_anew`).
 //!
@@ -36,7 +36,7 @@ use crate::policy::Policy;
 
 /// How LIDs are given and kept while another manager may give some, too.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Apart {
+pub struct PartitionedLids {
     /// New LIDs are from this one on, as far as there is room; `None`: the lowest free ones.
     pub block: Option<Lid>,
     /// The port GUIDs that got their LIDs meanwhile. The other manager does not know of these: in
@@ -102,27 +102,32 @@ impl Space {
 
 /// Assigns LIDs to every end port of `fabric`.
 pub fn assign(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
-    assign_apart(fabric, claims, policy, &Apart::default())
+    assign_partitioned(fabric, claims, policy, &PartitionedLids::default())
 }
 
 /// As [`assign`], while another manager may give LIDs, too; on a fresh fabric that does not count.
-pub(crate) fn assign_apart(
+pub(crate) fn assign_partitioned(
     fabric: &Fabric,
     claims: &Claims,
     policy: &Policy,
-    apart: &Apart,
+    partitioned: &PartitionedLids,
 ) -> LidPlan {
-    let mut plan = assign_ports(fabric, claims, policy, apart);
-    vports::assign(fabric, claims, apart.block, &mut plan);
+    let mut plan = assign_ports(fabric, claims, policy, partitioned);
+    vports::assign(fabric, claims, partitioned.block, &mut plan);
     plan
 }
 
 /// Assigns LIDs to every end port, and to no virtual port.
-fn assign_ports(fabric: &Fabric, claims: &Claims, policy: &Policy, apart: &Apart) -> LidPlan {
+fn assign_ports(
+    fabric: &Fabric,
+    claims: &Claims,
+    policy: &Policy,
+    partitioned: &PartitionedLids,
+) -> LidPlan {
     if claims.is_empty() && !fabric.end_ports().any(|(_, port)| port.lid().is_unicast()) {
         return assign_ports_anew(fabric, policy);
     }
-    let known = Some((claims, apart));
+    let known = Some((claims, partitioned));
     assign_by(&layout::by_wiring(fabric), fabric, known, policy)
 }
 
@@ -149,7 +154,7 @@ fn assign_ports_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
 fn assign_by(
     layout: &Layout,
     fabric: &Fabric,
-    known: Option<(&Claims, &Apart)>,
+    known: Option<(&Claims, &PartitionedLids)>,
     policy: &Policy,
 ) -> LidPlan {
     let mut plan = LidPlan::default();
@@ -160,13 +165,13 @@ fn assign_by(
         reserved: vec![false; usize::from(Lid::UNICAST_LAST.0) + 1],
         last: capacity,
     };
-    if let Some((claims, apart)) = known {
-        let rights = (claims, &*apart.given);
+    if let Some((claims, partitioned)) = known {
+        let rights = (claims, &*partitioned.given);
         keep_held(fabric, ports, rights, policy, &mut space, &mut plan);
         restore_claimed(fabric, ports, claims, policy, &mut space, &mut plan);
         reserve_for_absent(fabric, claims, &mut space);
     }
-    let block = known.and_then(|(_, apart)| apart.block);
+    let block = known.and_then(|(_, partitioned)| partitioned.block);
     give_new(fabric, layout, policy, block, &mut space, &mut plan);
     if !plan.left_out.is_empty() {
         let names: Vec<String> = plan
@@ -247,13 +252,13 @@ fn floating(
 enum Right {
     Claimed,
     Held,
-    GivenApart,
+    GivenWhilePartitioned,
 }
 
 impl Right {
-    fn of(claim: Option<&Claim>, held: Lid, is_given_apart: bool) -> Right {
+    fn of(claim: Option<&Claim>, held: Lid, is_given_while_partitioned: bool) -> Right {
         match claim.is_some_and(|claim| claim.base == held) {
-            true if is_given_apart => Right::GivenApart,
+            true if is_given_while_partitioned => Right::GivenWhilePartitioned,
             true => Right::Claimed,
             false => Right::Held,
         }

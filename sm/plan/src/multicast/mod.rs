@@ -77,8 +77,8 @@ impl Multicast {
     /// Findings for the operator.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let trees = self.trees.by_mlid.values();
-        let apart = trees.filter(|tree| tree.unserved() > 0);
-        let mlids: Vec<String> = apart
+        let partitioned = trees.filter(|tree| tree.unserved() > 0);
+        let mlids: Vec<String> = partitioned
             .map(|tree| format!("{:#06x}", tree.group.mlid.0))
             .collect();
         if mlids.is_empty() {

@@ -58,18 +58,18 @@ pub(crate) fn follow(
     let mut assignment = Assignment::new(fabric, policy);
     let ports = EndPorts::of(fabric, ends(fabric));
     let has = assignment.give(&ports);
-    let apart = previous.apart.checked_sub(had)? + has;
-    if (apart > 0) != (previous.apart > 0) {
+    let partitioned_ports = previous.partitioned_ports.checked_sub(had)? + has;
+    if (partitioned_ports > 0) != (previous.partitioned_ports > 0) {
         return None;
     }
-    if apart > 0 {
+    if partitioned_ports > 0 {
         assignment.enforce(&ports);
     }
     let given = assignment.finish();
     if !given.findings.is_empty() {
         return None;
     }
-    let is_as_before = apart == previous.apart
+    let is_as_before = partitioned_ports == previous.partitioned_ports
         && concerned.iter().all(|port| {
             given.tables.get(port) == previous.tables.get(port)
                 && given.enforced.get(port) == previous.enforced.get(port)
@@ -82,7 +82,7 @@ pub(crate) fn follow(
         return Some(previous.clone());
     }
     let mut plan = PartitionPlan::clone(previous);
-    plan.apart = apart;
+    plan.partitioned_ports = partitioned_ports;
     replace(&mut plan.tables, &concerned, given.tables);
     replace(&mut plan.enforced, &concerned, given.enforced);
     vports::replace(&mut plan.vports, concerned, given.vports);

@@ -51,7 +51,7 @@ pub struct PartitionPlan {
     vports: BTreeMap<VPortKey, Arc<[PKey]>>,
     /// Number of end ports and virtual ports with other keys than full membership in the default
     /// partition.
-    apart: usize,
+    partitioned_ports: usize,
     /// Findings for the operator.
     pub findings: Vec<Finding>,
 }
@@ -109,13 +109,13 @@ impl PartitionPlan {
 pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
     let ports = EndPorts::of(fabric, fabric.end_ports().map(|(at, _)| at).collect());
     let mut assignment = Assignment::new(fabric, policy);
-    let apart = assignment.give(&ports);
+    let partitioned_ports = assignment.give(&ports);
     // If all ports are full members of one partition only, there are no packets to drop.
-    if apart > 0 {
+    if partitioned_ports > 0 {
         assignment.enforce(&ports);
     }
     PartitionPlan {
-        apart,
+        partitioned_ports,
         ..assignment.finish()
     }
 }
@@ -200,8 +200,8 @@ impl<'a> Assignment<'a> {
         for (&at, wanted) in ports.list().iter().zip(&wanted) {
             self.give_port(at, wanted);
         }
-        let apart = wanted.iter().filter(|wanted| !wanted.is_default()).count();
-        apart + self.give_vports(ports)
+        let partitioned_ports = wanted.iter().filter(|wanted| !wanted.is_default()).count();
+        partitioned_ports + self.give_vports(ports)
     }
 
     fn give_port(&mut self, at: PortRef, wanted: &Wanted) {

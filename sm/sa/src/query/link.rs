@@ -9,7 +9,7 @@ use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
 /// The components that are not simply compared: LIDs may be any of a port's.
-pub(super) const APART: ComponentMask = LinkRecord::FROM_LID.with(LinkRecord::TO_LID);
+pub(super) const NOT_COMPARED: ComponentMask = LinkRecord::FROM_LID.with(LinkRecord::TO_LID);
 
 pub(super) fn candidates(
     query: Query<LinkRecord>,

@@ -106,15 +106,15 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     match mad.attribute() {
         NodeRecord::ID => asked.read(node::candidates(Query::new(asked, NodeRecord::LID)?)),
         PortInfoRecord::ID => {
-            let query = Query::new(asked, port_info::apart(mad.modifier()))?;
+            let query = Query::new(asked, port_info::not_compared(mad.modifier()))?;
             asked.read(port_info::candidates(query))
         }
         SlToVlMappingTableRecord::ID => {
-            let query = Query::new(asked, sl_to_vl_mapping::APART)?;
+            let query = Query::new(asked, sl_to_vl_mapping::NOT_COMPARED)?;
             asked.read(sl_to_vl_mapping::candidates(query))
         }
         VlArbitrationTableRecord::ID => {
-            let query = Query::new(asked, vl_arbitration::APART)?;
+            let query = Query::new(asked, vl_arbitration::NOT_COMPARED)?;
             asked.read(vl_arbitration::candidates(query))
         }
         MulticastForwardingTableRecord::ID => {
@@ -136,7 +136,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
             asked.read(sm_info::candidates(query))
         }
         LinkRecord::ID => {
-            let query = Query::new(asked, link::APART)?;
+            let query = Query::new(asked, link::NOT_COMPARED)?;
             asked.read(link::candidates(query))
         }
         GuidInfoRecord::ID => {
@@ -148,7 +148,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
             if !asked.trust.is_trusted() {
                 return Err(SaStatus::REQ_INVALID);
             }
-            let query = Query::new(asked, p_key_table::APART)?;
+            let query = Query::new(asked, p_key_table::NOT_COMPARED)?;
             asked.read(p_key_table::candidates(query))
         }
         PathRecord::ID => path::answer(asked),
@@ -213,8 +213,8 @@ fn these(ends: impl IntoIterator<Item = EndIx>) -> Ends {
 }
 
 impl<R: Record> Query<R> {
-    /// The query in `asked`; the caller matches the components in `apart`.
-    fn new(asked: &Asked<'_>, apart: ComponentMask) -> Result<Query<R>, Status> {
+    /// The query in `asked`; the caller matches the components in `not_compared`.
+    fn new(asked: &Asked<'_>, not_compared: ComponentMask) -> Result<Query<R>, Status> {
         let record = asked.record::<R>()?;
         let mask = asked.header.component_mask();
         Ok(Query {
@@ -222,7 +222,7 @@ impl<R: Record> Query<R> {
             mask,
             record,
             modifier: asked.header.mad().modifier(),
-            template: Template::new(&record, mask, apart)?,
+            template: Template::new(&record, mask, not_compared)?,
             trust: asked.trust,
             requester: asked.requester,
             lists_vports: asked.lists_vports,

@@ -11,7 +11,7 @@ use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
 /// The components that are not simply compared: the port means something on switches only.
-pub(super) const APART: ComponentMask = PKeyTableRecord::LID.with(PKeyTableRecord::PORT_NUM);
+pub(super) const NOT_COMPARED: ComponentMask = PKeyTableRecord::LID.with(PKeyTableRecord::PORT_NUM);
 
 pub(super) fn candidates(
     query: Query<PKeyTableRecord>,

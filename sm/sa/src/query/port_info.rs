@@ -14,12 +14,12 @@ const CAPABILITIES: ComponentMask =
     PortInfoRecord::CAPABILITY_MASK.with(PortInfoRecord::CAPABILITY_MASK2);
 
 /// The components that are not simply compared. Options choose the form of the answer.
-pub(super) fn apart(modifier: u32) -> ComponentMask {
-    let apart = PortInfoRecord::END_PORT_LID | PortInfoRecord::OPTIONS;
+pub(super) fn not_compared(modifier: u32) -> ComponentMask {
+    let not_compared = PortInfoRecord::END_PORT_LID | PortInfoRecord::OPTIONS;
     if by_bits(modifier) {
-        apart | CAPABILITIES
+        not_compared | CAPABILITIES
     } else {
-        apart
+        not_compared
     }
 }
 

@@ -15,7 +15,7 @@ use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
 /// The components that are not simply compared: ports mean something on switches only.
-pub(super) const APART: ComponentMask = SlToVlMappingTableRecord::LID
+pub(super) const NOT_COMPARED: ComponentMask = SlToVlMappingTableRecord::LID
     .with(SlToVlMappingTableRecord::INPUT_PORT_NUM)
     .with(SlToVlMappingTableRecord::OUTPUT_PORT_NUM);
 

@@ -14,7 +14,7 @@ use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
 /// The components that are not simply compared: the port means something on switches only.
-pub(super) const APART: ComponentMask =
+pub(super) const NOT_COMPARED: ComponentMask =
     VlArbitrationTableRecord::LID.with(VlArbitrationTableRecord::OUTPUT_PORT_NUM);
 
 /// Two blocks of low priority and two of high priority.

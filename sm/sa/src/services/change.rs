@@ -105,8 +105,8 @@ impl ServiceRegistry {
         requester: &ServiceRequester<'_>,
         now: Time,
     ) -> Result<ServiceRecord, Status> {
-        let apart = NAMED | ServiceRecord::SERVICE_P_KEY | ServiceRecord::SERVICE_LEASE;
-        let template = Template::new(record, mask, apart)?;
+        let not_compared = NAMED | ServiceRecord::SERVICE_P_KEY | ServiceRecord::SERVICE_LEASE;
+        let template = Template::new(record, mask, not_compared)?;
         let gid = usual_gid(requester.directory, record.service_gid());
         let id = |p_key| Id {
             service: record.service_id(),

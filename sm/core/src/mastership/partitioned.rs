@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
 use rsm_model::fabric::Fabric;
-use rsm_plan::lids::{Apart, Claim, Claims};
+use rsm_plan::lids::{Claim, Claims, PartitionedLids};
 
 use super::epoch::{EpochState, Holding};
 use crate::plans::assigned::{Assigned, last_lid};
@@ -25,7 +25,7 @@ const ALIGNED: u32 = 64;
 
 impl EpochState {
     /// Whether another manager may give LIDs, too.
-    fn is_apart(&self) -> bool {
+    fn is_partitioned(&self) -> bool {
         match self.holding {
             Holding::Without(_) => true,
             Holding::Held(_) => self.is_silent,
@@ -35,8 +35,8 @@ impl EpochState {
 
     /// A port has got a new LID.
     pub(crate) fn note_given(&mut self, port: Guid) {
-        if self.is_apart() {
-            Arc::make_mut(&mut self.apart.given).insert(port);
+        if self.is_partitioned() {
+            Arc::make_mut(&mut self.partitioned.given).insert(port);
         }
     }
 
@@ -46,10 +46,15 @@ impl EpochState {
     }
 
     /// How LIDs are given and kept now by the manager with the GUID `own`.
-    pub(crate) fn apart(&mut self, own: Guid, fabric: &Fabric, claims: &Claims) -> Apart {
-        if !self.is_apart() {
-            self.apart = Apart::default();
-        } else if self.apart.block.is_none() {
+    pub(crate) fn partitioned(
+        &mut self,
+        own: Guid,
+        fabric: &Fabric,
+        claims: &Claims,
+    ) -> PartitionedLids {
+        if !self.is_partitioned() {
+            self.partitioned = PartitionedLids::default();
+        } else if self.partitioned.block.is_none() {
             let place = match self.holding {
                 Holding::Held(_) => 0,
                 _ => 1 + self.place_among_managers(own),
@@ -62,9 +67,9 @@ impl EpochState {
             let unicast = known.filter(|claim| claim.base.is_unicast());
             let last = unicast.map(last_lid).max().unwrap_or(0);
             let block = (last + 1).next_multiple_of(ALIGNED) + BLOCK * (1 + place);
-            self.apart.block = u16::try_from(block).ok().map(Lid);
+            self.partitioned.block = u16::try_from(block).ok().map(Lid);
         }
-        self.apart.clone()
+        self.partitioned.clone()
     }
 
     /// The place of a manager in the order of all that share the store.
