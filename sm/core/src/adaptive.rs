@@ -112,7 +112,7 @@ fn adopt_in_force(plan: &Plan, adaptive: &Adaptive, inventory: &mut Inventory) {
             let image = &switch.adaptive;
             image.is_own()
                 && image.in_force().is_none()
-                && !image.info_in_doubt
+                && !image.info_unverified
                 && holds_tables(plan, adaptive, guid, switch)
         })
     });

@@ -154,7 +154,7 @@ impl Core {
         let later = self.generations().later(others);
         if later != self.generations() {
             self.set_generations(later);
-            self.inventory.doubt_m_keys();
+            self.inventory.distrust_m_keys();
             if self.election.role == Role::Master {
                 self.work
                     .plan_again("another manager had rotated the M_Keys of ports");

@@ -14,7 +14,7 @@ use rsm_state::{Forthcoming, Role, TablesWritten};
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
 use super::stage::Stage;
-use super::writing::{end_doubts, failures, ports_in_doubt};
+use super::writing::{drop_verified, failures, unverified_ports};
 use super::{Core, Mode, Pass, adaptive};
 
 impl Core {
@@ -81,7 +81,7 @@ impl Core {
         }
         if self.pass != Pass::Multicast {
             self.writing.begin(&changes);
-            end_doubts(&mut self.inventory, &changes);
+            drop_verified(&mut self.inventory, &changes);
         }
         if changes.is_empty() {
             self.writing.settle();
@@ -163,7 +163,7 @@ impl Core {
         self.plan_by_adaptive_news();
         self.go_on_with_adaptive(push.is_complete(), now);
         self.work.read_again(push.unread());
-        self.work.read_again(ports_in_doubt(&self.inventory));
+        self.work.read_again(unverified_ports(&self.inventory));
         self.bounce_on();
         let cause = self.links.note_push(&push, &self.inventory, &self.fabric);
         if let Some(cause) = cause {

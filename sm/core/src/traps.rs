@@ -277,10 +277,10 @@ impl Core {
     fn on_vport_change(&mut self, lid: Lid, index: Option<u16>) {
         if self.config.reads_on_trap
             && let Some(at) = self.holder(lid)
-            && self.inventory.doubt_vports(at)
+            && self.inventory.mark_vports_stale(at)
         {
             if let Some(index) = index {
-                self.inventory.doubt_vport_guids(at, index);
+                self.inventory.mark_vport_guids_stale(at, index);
             }
             self.work.look_at_port(at);
         }

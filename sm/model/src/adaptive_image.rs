@@ -30,7 +30,7 @@ pub struct AdaptiveImage {
     /// Whether this manager turned adaptive routing on, or took it over as planned.
     is_own: bool,
     /// Whether ARInfo is to be read: it never was, or a Set of it was not answered.
-    pub info_in_doubt: bool,
+    pub info_unverified: bool,
 }
 
 /// A digest of a block, never that of an unknown one.
@@ -49,7 +49,7 @@ impl AdaptiveImage {
     /// Of a switch of which nothing is known.
     pub fn unread() -> AdaptiveImage {
         AdaptiveImage {
-            info_in_doubt: true,
+            info_unverified: true,
             ..AdaptiveImage::default()
         }
     }

@@ -125,7 +125,7 @@ mod tests {
     use crate::sl2vl_image::{SlToVlImage, VlBySl};
 
     #[test]
-    fn block_is_held_from_store_until_doubted() {
+    fn block_is_held_from_store_until_forgotten() {
         let [there, back] = [(PortNum(1), PortNum(2)), (PortNum(2), PortNum(1))];
         let row: VlBySl = std::array::from_fn(|level| level as u8 % 2);
         let mut image = SlToVlImage::default();

@@ -53,7 +53,7 @@ impl Core {
     /// left it. At most one counts at a time.
     pub(crate) fn start_reading_ahead(&mut self, now: Time) {
         let reading_ahead = self.standby.follower.reading_ahead.as_ref();
-        // A takeover reads ARInfo anew, which only then is in doubt.
+        // A takeover marks ARInfo as unverified, and reads it again.
         let routes_adaptively =
             self.config.policy.adaptive.is_on() || self.inventory.adaptive().next().is_some();
         if reading_ahead.is_some_and(|reading_ahead| reading_ahead.is_fresh(now))

@@ -32,11 +32,11 @@ pub(crate) fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
     inventory.forget_taken_over();
     let switches = inventory.switches();
     // The others are not touched: what is known of them stays as it was last computed.
-    let doubtful: Vec<Guid> = switches
-        .filter(|(_, _, switch)| routes_adaptively || is_doubtful(switch))
+    let unverified: Vec<Guid> = switches
+        .filter(|(_, _, switch)| routes_adaptively || is_unverified(switch))
         .map(|(guid, ..)| guid)
         .collect();
-    for guid in doubtful {
+    for guid in unverified {
         if let Some(switch) = inventory.switch_mut(guid) {
             switch.lft.trust();
             switch.adaptive.forget();
@@ -105,7 +105,7 @@ pub(crate) fn findings(inventory: &Inventory) -> impl Iterator<Item = Finding> +
 }
 
 /// Whether a manager that was not master a moment ago knows less of a switch than it had read.
-fn is_doubtful(switch: &InventorySwitch) -> bool {
+fn is_unverified(switch: &InventorySwitch) -> bool {
     switch.ar_info().is_some() || switch.keeps_adaptive_routing || !switch.lft.is_trusted()
 }
 

@@ -1,8 +1,8 @@
 //! From a plan to its difference from the hardware: what was compared, what devices do not keep, and
 //! what the last push left open.
 
-mod doubts;
 pub(super) mod failures;
+mod unverified;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use rsm_model::whole::{Step, Whole};
 use rsm_plan::Plan;
 use rsm_routing::tables::Tables;
 
-pub(super) use doubts::{end_doubts, mismatch_findings, ports_in_doubt};
+pub(super) use unverified::{drop_verified, mismatch_findings, unverified_ports};
 
 /// The way from plans to the hardware, between two pushes.
 #[derive(Default)]

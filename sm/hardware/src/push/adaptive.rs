@@ -288,7 +288,7 @@ impl Push {
                 let info = ArInfo::from_data(data);
                 inventory.put_ar_info(guid, Some(*info));
                 if let Some(switch) = inventory.switch_mut(guid) {
-                    switch.adaptive.info_in_doubt = false;
+                    switch.adaptive.info_unverified = false;
                     let is_on = info.uses_groups();
                     is_held &= is_on == (step == AdaptiveStep::Enable);
                     switch.keeps_adaptive_routing = is_on && step == AdaptiveStep::Prepare;
@@ -336,10 +336,10 @@ impl Push {
             && let Some(switch) = inventory.switch_mut(guid)
         {
             match step {
-                AdaptiveStep::Prepare => switch.adaptive.info_in_doubt = true,
+                AdaptiveStep::Prepare => switch.adaptive.info_unverified = true,
                 AdaptiveStep::Enable => {
                     // It may have it in force.
-                    switch.adaptive.info_in_doubt = true;
+                    switch.adaptive.info_unverified = true;
                     switch.adaptive.own();
                 }
                 AdaptiveStep::Groups(block) | AdaptiveStep::Emptied(block) => {

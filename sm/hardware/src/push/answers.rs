@@ -178,7 +178,7 @@ impl Push {
             if armed_after_settings {
                 self.armed_after_settings(inventory, kind, key);
             }
-            let read = inventory.doubts.raise(key, unkept, asked, Some(info));
+            let read = inventory.unverified.raise(key, unkept, asked, Some(info));
             self.fields_open(not_kept, key, kind, unkept, read);
         }
         self.link_settled(inventory, key);
@@ -249,7 +249,7 @@ impl Push {
     /// Gives up waiting for the answer to the Set of `task`, which may have been carried out.
     pub fn abandon(&mut self, inventory: &mut Inventory, task: Task) {
         self.outstanding = self.outstanding.saturating_sub(1);
-        self.doubted = true;
+        self.has_unverified = true;
         let before = self.failures.len();
         self.failed(inventory, task, Cause::Silence);
         // Giving up is no failure of the device.
@@ -261,8 +261,8 @@ impl Push {
 
     /// The port must be read to know whether it took the Set; nothing counts as failed. Until then
     /// it gets no more Sets.
-    pub(super) fn doubt(&mut self, inventory: &Inventory, key: PortKey) {
-        self.doubted = true;
+    pub(super) fn await_reading(&mut self, inventory: &Inventory, key: PortKey) {
+        self.has_unverified = true;
         if let Some(port) = self.ports.get_mut(&key) {
             port.give_up();
         }

@@ -15,7 +15,6 @@
 
 mod adaptive;
 mod answers;
-mod doubts;
 mod due;
 mod links;
 mod managed;
@@ -30,6 +29,7 @@ mod rehearse;
 mod sl2vl;
 mod tables;
 mod task;
+mod unverified;
 mod vports;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -103,7 +103,7 @@ pub struct Push {
     /// Nodes that left a Set unanswered, and mute ones that are not tried: they get no more Sets.
     silent: BTreeSet<Guid>,
     /// Whether a port must be read to know whether it holds the values of a Set.
-    doubted: bool,
+    has_unverified: bool,
     known_ways: KnownWays,
 }
 
@@ -185,7 +185,7 @@ impl Push {
             unread: BTreeSet::new(),
             reregistered: BTreeSet::new(),
             silent: mute.difference(&plan.transition.tried).copied().collect(),
-            doubted: false,
+            has_unverified: false,
             known_ways: KnownWays::default(),
         };
         push.begin(inventory);
@@ -274,9 +274,9 @@ impl Push {
         self.unread.iter().copied()
     }
 
-    /// Whether all Sets were acknowledged, and no doubt is left.
+    /// Whether all Sets were acknowledged, and the answers show that ports hold their values.
     pub fn is_complete(&self) -> bool {
-        self.failures.is_empty() && !self.stopped && !self.doubted
+        self.failures.is_empty() && !self.stopped && !self.has_unverified
     }
 
     /// One end of each link that tables wait for, and that cannot become Active in this push, which
@@ -372,7 +372,7 @@ impl Push {
                 Task::Port(key, step @ (PortStep::Arm | PortStep::Activate)),
             ) => self.state_refused(inventory, key, step, status),
             (AgentAnswer::RefusedRepetition(_), Task::Port(key, PortStep::Configure)) => {
-                self.doubt(inventory, key)
+                self.await_reading(inventory, key)
             }
             (
                 AgentAnswer::Refused(_) | AgentAnswer::RefusedRepetition(_),

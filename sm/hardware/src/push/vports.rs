@@ -135,7 +135,7 @@ impl Push {
                     vports.info = info;
                 }
                 // Virtual ports came up, or changed since they were read.
-                inventory.doubt_vports(key);
+                inventory.mark_vports_stale(key);
                 self.unread.insert(key);
                 if !is_held {
                     self.failed(inventory, task, Cause::NotHeld);
@@ -196,7 +196,7 @@ impl Push {
         }
         // A lost Set may have been carried out; a refused one may be about a virtual port that is
         // gone.
-        if cause != Cause::NotSent && inventory.doubt_vports(key) {
+        if cause != Cause::NotSent && inventory.mark_vports_stale(key) {
             self.unread.insert(key);
         }
     }

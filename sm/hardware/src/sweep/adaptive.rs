@@ -47,7 +47,7 @@ impl Sweep {
         }
     }
 
-    /// Asks a switch that can route adaptively for its ARInfo, if that is in doubt or `again`, and
+    /// Asks a switch that can route adaptively for its ARInfo, if that is unverified or `again`, and
     /// for tables that are to be read back.
     pub(super) fn see_adaptive(&mut self, inventory: &Inventory, guid: Guid, again: bool) {
         let node = inventory.node(guid);
@@ -57,7 +57,7 @@ impl Sweep {
         if !self.policy.routes_adaptively || !can_route_adaptively(inventory, &node.info) {
             return;
         }
-        if switch.adaptive.info_in_doubt || again {
+        if switch.adaptive.info_unverified || again {
             self.ask(Query::AdaptiveRouting(guid));
         }
         let open: Vec<Query> = inventory.adaptive_trials.questions(guid).collect();
@@ -74,7 +74,7 @@ impl Sweep {
         };
         let before = switch.ar_info();
         let was_on = before.is_some_and(|before| before.uses_groups());
-        let was_lost = was_on && !info.uses_groups() && !switch.adaptive.info_in_doubt;
+        let was_lost = was_on && !info.uses_groups() && !switch.adaptive.info_unverified;
         self.changed |= before != Some(info);
         inventory.put_ar_info(guid, Some(info));
         let routes_adaptively = self.policy.routes_adaptively;
@@ -88,7 +88,7 @@ impl Sweep {
             // Its tables may be gone as well.
             switch.adaptive.forget();
         }
-        switch.adaptive.info_in_doubt = false;
+        switch.adaptive.info_unverified = false;
         if !info.uses_groups() {
             switch.adaptive.put_in_force(None);
         }
@@ -110,7 +110,7 @@ impl Sweep {
             inventory.put_ar_info(guid, None);
         }
         if let Some(switch) = inventory.switch_mut(guid) {
-            switch.adaptive.info_in_doubt = is_silent;
+            switch.adaptive.info_unverified = is_silent;
         }
     }
 

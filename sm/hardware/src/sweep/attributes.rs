@@ -386,7 +386,7 @@ impl Sweep {
         if let Some(known) = &known {
             self.on_other_port(inventory, key, known);
         }
-        inventory.doubts.on_read(key);
+        inventory.unverified.on_read(key);
         self.check_port_states(inventory, key, before, info.port_state());
         self.see_extended_port(inventory, key, before);
         self.see_error_correction(inventory, key, before);

@@ -22,7 +22,7 @@ struct State {
     /// A Get has been left unanswered since its last PortInfo.
     is_silent: bool,
     /// Another manager has rotated keys since the port last showed `held`.
-    is_doubted: bool,
+    is_unverified: bool,
     /// The key that it then has given the port, perhaps.
     given: Option<u64>,
 }
@@ -95,9 +95,9 @@ impl HeldKeys {
     }
 
     /// Another manager has rotated keys: each port may hold the planned one by now.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn distrust(&mut self) {
         for state in self.ports.values_mut() {
-            (state.is_doubted, state.given) = (true, None);
+            (state.is_unverified, state.given) = (true, None);
         }
     }
 
@@ -135,7 +135,7 @@ impl HeldKeys {
             Some(0) => self.policy.planned(holder).into(),
             Some(held) => match self.policy.planned(holder) {
                 planned if planned == held || planned == 0 => held.into(),
-                planned if state.is_doubted => {
+                planned if state.is_unverified => {
                     let given = state.given.unwrap_or(planned);
                     let later = (planned != given).then_some(planned);
                     MKeys::several([given, held].into_iter().chain(later))
@@ -309,7 +309,7 @@ impl HeldKeys {
         let state = self.ports.get_mut(&holder.port);
         let is_held = state.is_some_and(|state| {
             // It cannot have been given another one since.
-            state.is_doubted &= state.held != Some(planned);
+            state.is_unverified &= state.held != Some(planned);
             state.given.get_or_insert(planned);
             state.held == Some(planned)
         });
@@ -434,7 +434,7 @@ mod tests {
         assert_eq!(keys.see(HOLDER, old, false), Sight::Known);
         policy.generations = policy.generations.rotated();
         let new = policy.planned(HOLDER);
-        keys.doubt();
+        keys.distrust();
         assert!(keys.use_policy(&policy, true, |_| HOLDER));
         assert_eq!(keys.to(HOLDER).as_slice(), [new, old]);
         assert_eq!(keys.to_read(HOLDER, Some(2)).as_slice(), [new, old]);

@@ -16,13 +16,13 @@ use rsm_model::whole::{Step, Whole};
 use rsm_model::{Hardware, InventoryNode, InventoryPort};
 
 use super::adaptive_trials::AdaptiveTrials;
-use super::doubts::Doubts;
 use super::duplicates::Rights;
 use super::fault::Faults;
 use super::held_keys::HeldKeys;
 use super::kind_answers::KindAnswers;
 use super::paths::Search;
 use super::port_states::PortStateProofs;
+use super::unverified::UnverifiedPorts;
 use super::vports::VPortReading;
 
 /// The whole subnet as last seen, with what sweeps are to read of it and what they remember.
@@ -49,7 +49,7 @@ pub struct Inventory {
     /// The subnet manager's own port by the host's driver, which knows it before it answers.
     pub attached: Option<KeyHolder>,
     /// Ports that may not hold the values of a Set, until a sweep reads them.
-    pub doubts: Doubts,
+    pub unverified: UnverifiedPorts,
     /// Links bounced for another MTU or number of VLs: the port that was set to Down, and the other
     /// end.
     pub bounced: BTreeMap<PortKey, PortKey>,

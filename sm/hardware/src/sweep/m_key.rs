@@ -289,8 +289,8 @@ impl Inventory {
 
     /// Another manager has rotated keys: what ports hold is no longer known, and the planned keys are
     /// likelier than those of before.
-    pub fn doubt_m_keys(&mut self) {
-        self.m_keys.doubt();
+    pub fn distrust_m_keys(&mut self) {
+        self.m_keys.distrust();
     }
 
     /// Whether no node answers behind the local port, although its link is up.

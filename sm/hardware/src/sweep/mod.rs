@@ -24,7 +24,6 @@ pub mod adaptive_trials;
 mod astray;
 mod attributes;
 mod capabilities;
-pub mod doubts;
 pub mod duplicates;
 mod error_correction;
 mod extended_port;
@@ -47,6 +46,7 @@ mod reset;
 pub mod sl2vl;
 mod succession;
 mod suspicion;
+pub mod unverified;
 mod vport_guids;
 pub mod vports;
 

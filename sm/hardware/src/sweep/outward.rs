@@ -217,7 +217,7 @@ impl Sweep {
     /// A neighbour that has answered lost its cable to `peer`: the switch there counts as not heard,
     /// and answers SwitchInfo before anything else goes to it. If no cable leads to it any longer,
     /// it is not waited for.
-    pub(super) fn doubt_outward(&mut self, inventory: &mut Inventory, peer: PortKey) {
+    pub(super) fn mark_outward_stale(&mut self, inventory: &mut Inventory, peer: PortKey) {
         let Some(outward) = &mut self.outward else {
             return;
         };

@@ -148,7 +148,7 @@ impl Sweep {
     }
 
     /// Adds ports that may have changed, without a report: those of a switch with a table by that,
-    /// as far as nothing but their state is in doubt, the others by PortInfo.
+    /// as far as nothing but their state is unverified, the others by PortInfo.
     pub fn read_all_again(
         &mut self,
         inventory: &Inventory,
@@ -158,9 +158,10 @@ impl Sweep {
         for port in ports {
             by_node.entry(port.node).or_default().push(port);
         }
-        let doubted: BTreeSet<PortKey> = inventory.doubts.iter().map(|(key, _)| key).collect();
+        let unverified: BTreeSet<PortKey> =
+            inventory.unverified.iter().map(|(key, _)| key).collect();
         for (guid, ports) in by_node {
-            let tabled = |key: &PortKey| key.port != PortNum::ZERO && !doubted.contains(key);
+            let tabled = |key: &PortKey| key.port != PortNum::ZERO && !unverified.contains(key);
             let is_proved = inventory.node(guid).is_some_and(|node| {
                 inventory.has_port_states(&self.policy, node)
                     && ports.iter().filter(|key| tabled(key)).count() >= WORTH_A_TABLE

@@ -453,7 +453,7 @@ impl Sweep {
     /// under way or lost. A switch that lost several cables and reported none may be dead.
     fn lost_by_switch(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
         if self.is_outward() {
-            return self.doubt_outward(inventory, peer);
+            return self.mark_outward_stale(inventory, peer);
         }
         let leads_to_peer = paths::lead_over(inventory, from, peer);
         let leads_back = paths::lead_over(inventory, peer, from);

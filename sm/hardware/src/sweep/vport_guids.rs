@@ -23,7 +23,7 @@ use super::{Query, Sweep};
 impl Inventory {
     /// Records that the GUID table of a virtual port may have changed: it is read again after
     /// VPortInfo.
-    pub fn doubt_vport_guids(&mut self, key: PortKey, index: u16) {
+    pub fn mark_vport_guids_stale(&mut self, key: PortKey, index: u16) {
         if vport_of(self, key, index).is_some_and(|vport| vport.guids.is_some()) {
             self.vport_reading.stale_guids.insert((key, index));
         }

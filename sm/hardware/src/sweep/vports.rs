@@ -153,7 +153,7 @@ impl Inventory {
     }
 
     /// Records that the virtual ports of a port may have changed. Returns whether it has any.
-    pub fn doubt_vports(&mut self, key: PortKey) -> bool {
+    pub fn mark_vports_stale(&mut self, key: PortKey) -> bool {
         let has_any = self.port(key).is_some_and(|port| port.vports.is_some());
         has_any && {
             self.vport_reading.stale.insert(key);

@@ -24,7 +24,7 @@ impl Push {
     ) {
         let essential = fields.and(FieldMask::ESSENTIAL);
         if !read {
-            self.doubted |= !essential.is_empty();
+            self.has_unverified |= !essential.is_empty();
             return;
         }
         self.learned |= not_kept.learn(kind, fields);
@@ -62,10 +62,10 @@ impl Push {
         cause: Cause,
     ) {
         let fields = FieldMask::default();
-        if inventory.doubts.raise(key, fields, asked, None) {
+        if inventory.unverified.raise(key, fields, asked, None) {
             self.failed(inventory, Task::Port(key, step), cause);
         } else {
-            self.doubt(inventory, key);
+            self.await_reading(inventory, key);
             self.consider_others_after(inventory, key);
         }
     }
