@@ -102,7 +102,7 @@ impl Core {
                     joined |= sweep.add_port(&self.inventory, port);
                 }
                 if !joined && sweep.is_done() {
-                    if sweep.ask_astray_again(&mut self.inventory)
+                    if sweep.retry_stale_paths(&mut self.inventory)
                         || sweep.ask_left_out_again(&mut self.inventory)
                     {
                         return true;

@@ -21,7 +21,6 @@
 
 pub mod adaptive;
 pub mod adaptive_trials;
-mod astray;
 mod attributes;
 mod capabilities;
 pub mod duplicates;
@@ -44,6 +43,7 @@ pub mod reach;
 pub mod read_back;
 mod reset;
 pub mod sl2vl;
+mod stale_paths;
 mod succession;
 mod suspicion;
 pub mod unverified;
@@ -66,7 +66,6 @@ use rsm_model::managed::BlockKey;
 use rsm_model::mft_image::MftBlock;
 use rsm_model::{InventoryPort, MISSES_TOLERATED};
 
-use self::astray::Moves;
 use self::duplicates::Contests;
 use self::fault::Faults;
 use self::inventory::Inventory;
@@ -74,6 +73,7 @@ use self::outward::Outward;
 pub use self::policy::SweepPolicy;
 use self::port_states::Shown;
 use self::read_back::ReadBack;
+use self::stale_paths::Moves;
 use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
 pub use self::vports::VPortQuery;

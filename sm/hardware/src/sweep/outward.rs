@@ -21,7 +21,7 @@ use rsm_mad::ids::DirectedPath;
 
 use super::inventory::Inventory;
 use super::suspicion::{ATTEMPTS_TO_SUSPICION, Suspicion, cables};
-use super::{Query, Sweep, SweepScope, astray, paths};
+use super::{Query, Sweep, SweepScope, paths, stale_paths};
 
 /// How often one sweep begins at the manager's port again, because switches that had answered fell
 /// silent.
@@ -131,7 +131,7 @@ impl Sweep {
         let Some(outward) = &mut self.outward else {
             return false;
         };
-        let Some(switch) = astray::switch_on_the_way(inventory, query) else {
+        let Some(switch) = stale_paths::switch_on_the_way(inventory, query) else {
             return false;
         };
         let is_local = inventory.local.is_some_and(|local| local.node == switch);

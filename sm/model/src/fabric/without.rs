@@ -43,10 +43,10 @@ impl Fabric {
         let is_there = |guid| self.find(guid).is_some_and(|ix| found[ix.0 as usize]);
         let mut changes = BTreeMap::new();
         for (ix, node) in self.iter() {
-            let leads_astray = |port: &Port| port.peer.is_some_and(|peer| !is_there(peer.node));
+            let ends_nowhere = |port: &Port| port.peer.is_some_and(|peer| !is_there(peer.node));
             if !found[ix.0 as usize] {
                 changes.insert(node.guid, None);
-            } else if node.ports.iter().any(leads_astray) {
+            } else if node.ports.iter().any(ends_nowhere) {
                 let mut node = node.clone();
                 for port in &mut node.ports {
                     port.peer = port.peer.filter(|peer| is_there(peer.node));

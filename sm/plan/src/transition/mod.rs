@@ -229,7 +229,7 @@ impl TransitionJob<'_> {
         if difference.is_empty() {
             return CheckedTransition::by(Transition::default());
         }
-        if self.is_unread() || leads_astray(self.fabric, self.topology, &difference) {
+        if self.is_unread() || leads_beyond_topology(self.fabric, self.topology, &difference) {
             return CheckedTransition::by(self.discarding());
         }
         let idle = self.link_ports.idle(self.topology);
@@ -437,8 +437,12 @@ fn without_gone(topology: &Topology, old: &Tables) -> Option<Tables> {
 
 /// Whether a changed entry leads through a port that may have a switch behind it which `topology`
 /// does not show.
-fn leads_astray(fabric: &Fabric, topology: &Topology, difference: &Difference<'_>) -> bool {
-    let leads_astray = |switch: SwitchIdx| {
+fn leads_beyond_topology(
+    fabric: &Fabric,
+    topology: &Topology,
+    difference: &Difference<'_>,
+) -> bool {
+    let leads_beyond_topology = |switch: SwitchIdx| {
         let mut entries = difference.entries(switch).peekable();
         if entries.peek().is_none() {
             return false;
@@ -448,7 +452,7 @@ fn leads_astray(fabric: &Fabric, topology: &Topology, difference: &Difference<'_
         let is_open = |entry: u8| open.contains(&entry);
         !open.is_empty() && entries.any(|entry| is_open(entry.before) || is_open(entry.after))
     };
-    topology.par_indices().any(leads_astray)
+    topology.par_indices().any(leads_beyond_topology)
 }
 
 /// The ports of a switch that may have a switch behind them which `topology` does not show.

@@ -127,10 +127,10 @@ mod tests {
             "what is not readable is left out"
         );
         // A port at an unknown leaf.
-        let mut astray = ChangeSet::new();
+        let mut orphan = ChangeSet::new();
         let key = [&[PORT][..], &[0, 0, 0, 0, 0, 0, 0, 9]].concat();
-        astray.set_record(&namespace, &key, &[0; 12]).expect("room");
-        persisted.apply(&astray);
+        orphan.set_record(&namespace, &key, &[0; 12]).expect("room");
+        persisted.apply(&orphan);
         assert!(remembered(&persisted).is_empty());
         persisted.apply(&change(&persisted, &HostPositions::default()));
         assert_eq!(persisted.len(), 0);

@@ -1,13 +1,14 @@
-//! Answers that came from another node than the asked one, because cables were moved.
+//! Directed routes that lead to another node than the asked one, because cables were moved.
 //!
-//! A directed route names ports, not nodes, and no attribute but NodeInfo names its node. Where a
-//! sweep finds a known node behind another port than before, what it asked along the old routes may
-//! have been answered by others, and a cable found there may be another node's. Once such a sweep
-//! has all its answers, it follows its routes over the cables as they are now, and asks again
-//! whatever was asked along one that does not arrive; and behind each port whose cable was found
-//! elsewhere. Sets and the Gets of sweeps before may have gone astray, too, if cables between switches
-//! were moved, and in a race between cables and answers one switch may seem to be two: after either,
-//! everything is read again.
+//! A directed route names ports, not nodes, and no attribute but NodeInfo names its node. If a
+//! sweep finds a known node behind another port than before, other nodes may have answered requests
+//! along the old routes, and a cable found there may be another node's. Once such a sweep has all
+//! its answers, it follows its routes over the cables as they are now. It repeats each request whose
+//! route no longer arrives, and asks for NodeInfo behind each port whose cable was found elsewhere.
+//!
+//! If cables between switches were moved, Sets and the Gets of earlier sweeps may have reached the
+//! wrong switch, too. In a race between cables and answers, one switch may seem to be two. After
+//! either, a full sweep follows.
 
 use std::collections::BTreeSet;
 
@@ -20,13 +21,14 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
 
-/// How often one sweep asks again: two nodes with one GUID move a cable with each answer.
+/// Rounds of repeated requests in one sweep. Two nodes with one GUID seem to move a cable with each
+/// answer, and would repeat them without end.
 const ROUNDS_MAX: u8 = 3;
 
 /// The moved cables that a sweep has found.
 #[derive(Default, Debug)]
 pub(super) struct Moves {
-    /// A known node was met behind another port, since the last look.
+    /// A known node was found behind another port since the last round.
     is_due: bool,
     /// Ports that lost their cable to another one.
     displaced: BTreeSet<PortKey>,
@@ -61,9 +63,9 @@ impl Sweep {
         self.moves.hosts.insert(host);
     }
 
-    /// Asks again what may have been answered by another node than the asked one. Returns whether
-    /// anything was.
-    pub fn ask_astray_again(&mut self, inventory: &mut Inventory) -> bool {
+    /// Repeats the requests that another node than the asked one may have answered. Returns whether
+    /// there were any.
+    pub fn retry_stale_paths(&mut self, inventory: &mut Inventory) -> bool {
         let is_due = std::mem::take(&mut self.moves.is_due) && self.moves.rounds < ROUNDS_MAX;
         let displaced = std::mem::take(&mut self.moves.displaced);
         // A full sweep goes along the cables that it finds.
@@ -85,19 +87,19 @@ impl Sweep {
         let asked: BTreeSet<(Guid, Query)> = asked
             .filter_map(|&query| Some((switch_on_the_way(inventory, query)?, query)))
             .collect();
-        let mut astray: BTreeSet<Guid> = asked.iter().map(|&(guid, _)| guid).collect();
-        astray.retain(|&guid| {
+        let mut stale: BTreeSet<Guid> = asked.iter().map(|&(guid, _)| guid).collect();
+        stale.retain(|&guid| {
             let report = self.targets.get(&guid).copied().flatten();
             let path = inventory.node(guid).map(|node| node.path);
             let mut routes = report.into_iter().chain(path);
             routes.any(|route| !arrives(inventory, route, guid))
         });
-        if bare.is_empty() && astray.is_empty() {
+        if bare.is_empty() && stale.is_empty() {
             return false;
         }
         paths::refresh(inventory);
-        for (guid, query) in asked.into_iter().filter(|(guid, _)| astray.contains(guid)) {
-            // The way of its report may be the one that went astray.
+        for (guid, query) in asked.into_iter().filter(|(guid, _)| stale.contains(guid)) {
+            // The report may have come along a stale path: the switch is asked along its new one.
             self.targets.entry(guid).and_modify(|way| *way = None);
             self.again(query);
         }
