@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use rsm_gdr::host_order::HostPositions;
-use rsm_hardware::diff::{Comparison, Looked, Reregister};
+use rsm_hardware::diff::{Comparison, LastComparison, Reregister};
 use rsm_plan::lids::Claims;
 use rsm_plan::{Outcome, Plan, PlanJob};
 use rsm_state::Role;
@@ -35,7 +35,7 @@ struct Prepared {
     basis: Basis,
     plan: Arc<Plan>,
     /// Its comparison with the hardware.
-    looked: Looked,
+    last_comparison: LastComparison,
 }
 
 /// The plan ahead, and the one under way.
@@ -95,7 +95,8 @@ impl Core {
             let before = self.standby.preparation.last.take();
             self.standby.preparation.last = is_single.then(|| Prepared {
                 basis,
-                looked: self.compare_ahead(&plan, before.map(|before| before.looked)),
+                last_comparison: self
+                    .compare_ahead(&plan, before.map(|before| before.last_comparison)),
                 plan,
             });
         }
@@ -105,7 +106,7 @@ impl Core {
     }
 
     /// The comparison of the hardware with a plan that is not in force, from the one before it.
-    fn compare_ahead(&self, plan: &Arc<Plan>, before: Option<Looked>) -> Looked {
+    fn compare_ahead(&self, plan: &Arc<Plan>, before: Option<LastComparison>) -> LastComparison {
         let comparison = Comparison {
             inventory: &self.inventory,
             fabric: &self.fabric,
@@ -117,7 +118,7 @@ impl Core {
         let scope = before.and_then(|before| before.scope(&comparison).ok());
         let changes = comparison.changes(scope.as_ref());
         debug_assert!(scope.is_none() || changes == comparison.changes(None));
-        Looked::new(&changes, &comparison)
+        LastComparison::new(&changes, &comparison)
     }
 
     /// Goes on from the plan ahead, at a takeover with the state of the store: if it has the same
@@ -129,7 +130,7 @@ impl Core {
                 .basis
                 .is(&self.plans.assigned.claims, &self.plans.assigned.positions)
         })?;
-        self.writing.go_on_from(prepared.looked);
+        self.writing.go_on_from(prepared.last_comparison);
         Some(prepared.plan)
     }
 

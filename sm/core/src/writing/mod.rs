@@ -7,7 +7,9 @@ mod unverified;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rsm_hardware::diff::{Changes, Comparison, Looked, LookedMulticast, NotKept, Reregister};
+use rsm_hardware::diff::{
+    Changes, Comparison, LastComparison, LastMulticastComparison, NotKept, Reregister,
+};
 use rsm_hardware::push::Push;
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::{Guid, PortKey};
@@ -27,9 +29,9 @@ pub(super) struct Writing {
     /// Ports whose hosts must register anew.
     reregister: Reregister,
     /// The last comparison of all ports with the plan.
-    looked: Option<Looked>,
+    last_comparison: Option<LastComparison>,
     /// The last comparison of multicast tables.
-    looked_multicast: LookedMulticast,
+    last_multicast_comparison: LastMulticastComparison,
     /// Active ports whose MTU or VLs are not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
     /// Up to which write it is decided which tables of switches count.
@@ -93,7 +95,7 @@ impl Writing {
     pub(super) fn reregister_everybody(&mut self) {
         self.reregister = Reregister::everybody();
         // The comparison before took no port for this.
-        self.looked = None;
+        self.last_comparison = None;
     }
 
     /// Whether hosts wait for the order to register.
@@ -128,13 +130,13 @@ impl Writing {
         interim: &[Tables],
     ) -> (Changes, Option<Whole>) {
         let comparison = self.comparison(inventory, fabric, plan, interim);
-        let scope = match &self.looked {
-            Some(looked) => looked.scope(&comparison),
+        let scope = match &self.last_comparison {
+            Some(last_comparison) => last_comparison.scope(&comparison),
             None => Err("nothing was compared before"),
         };
         let changes = comparison.changes(scope.as_ref().ok());
         debug_assert!(scope.is_err() || changes == comparison.changes(None));
-        self.looked = Some(Looked::new(&changes, &comparison));
+        self.last_comparison = Some(LastComparison::new(&changes, &comparison));
         let whole = scope.err().map(|why| Whole::new(Step::Difference, why));
         (changes, whole)
     }
@@ -147,7 +149,9 @@ impl Writing {
         plan: &Plan,
         changes: &mut Changes,
     ) -> Option<Whole> {
-        let whole = self.looked_multicast.diff(inventory, plan, changes);
+        let whole = self
+            .last_multicast_comparison
+            .diff(inventory, plan, changes);
         whole.map(|why| Whole::new(Step::Difference, why))
     }
 
@@ -160,24 +164,24 @@ impl Writing {
         fabric: &Arc<Fabric>,
         plan: &Arc<Plan>,
     ) {
-        let Some(looked) = &self.looked else {
+        let Some(last_comparison) = &self.last_comparison else {
             return;
         };
         let comparison = self.comparison(inventory, fabric, plan, &[]);
-        if let Ok(scope) = looked.scope(&comparison) {
+        if let Ok(scope) = last_comparison.scope(&comparison) {
             let changes = comparison.changes_in(&scope);
-            self.looked = Some(Looked::new(&changes, &comparison));
+            self.last_comparison = Some(LastComparison::new(&changes, &comparison));
         }
     }
 
     /// The next comparison looks at everything.
     pub(super) fn forget_comparison(&mut self) {
-        self.looked = None;
+        self.last_comparison = None;
     }
 
-    /// The next comparison goes on from `looked`.
-    pub(super) fn go_on_from(&mut self, looked: Looked) {
-        self.looked = Some(looked);
+    /// The next comparison goes on from `last_comparison`.
+    pub(super) fn go_on_from(&mut self, last_comparison: LastComparison) {
+        self.last_comparison = Some(last_comparison);
     }
 
     /// Keeps Sets of adaptive routing for later where tables change first.

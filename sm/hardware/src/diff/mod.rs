@@ -5,7 +5,7 @@
 pub mod adaptive;
 mod bounce;
 mod kept;
-mod looked;
+mod last_comparison;
 mod managed;
 mod multicast;
 mod reregister;
@@ -27,9 +27,9 @@ use rsm_routing::tables::{Lft, Tables};
 pub use self::adaptive::AdaptiveChange;
 pub use self::bounce::next as next_bounce;
 pub use self::kept::NotKept;
-pub use self::looked::{ComparisonScope, Looked};
+pub use self::last_comparison::{ComparisonScope, LastComparison};
 pub use self::managed::{BlockChange, differing as differing_blocks};
-pub use self::multicast::{LookedMulticast, MulticastChange, kept};
+pub use self::multicast::{LastMulticastComparison, MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
 pub use self::sl2vl::SlToVlRow;
 pub use self::vports::{VPortChange, VPortChanges};
@@ -221,7 +221,7 @@ pub struct Comparison<'a> {
 
 impl Comparison<'_> {
     /// The changes that make the hardware hold the plan, without multicast tables:
-    /// [`LookedMulticast::diff`] adds those. Compares only `scope`, if given; alias GUIDs are
+    /// [`LastMulticastComparison::diff`] adds those. Compares only `scope`, if given; alias GUIDs are
     /// compared everywhere.
     pub fn changes(&self, scope: Option<&ComparisonScope>) -> Changes {
         let mut changes = match scope {

@@ -53,7 +53,7 @@ pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16
 /// The last comparison of multicast tables, and the switches that differed. A switch that is
 /// unchanged since, in the hardware and in the plan, needs no second comparison.
 #[derive(Clone, Default, Debug)]
-pub struct LookedMulticast {
+pub struct LastMulticastComparison {
     /// The compared plan; `None` before the first comparison.
     wanted: Option<Arc<Multicast>>,
     /// The time of the comparison.
@@ -65,7 +65,7 @@ pub struct LookedMulticast {
     unlimited: BTreeSet<Guid>,
 }
 
-impl LookedMulticast {
+impl LastMulticastComparison {
     /// Adds the changes from the multicast tables in `inventory` to those of `plan`. Returns why it
     /// compared all switches, if it did.
     ///
@@ -87,7 +87,7 @@ impl LookedMulticast {
         self.look(inventory, multicast, &switches, changes);
         if let Some(of_all) = &mut of_all {
             let all = inventory.switches().map(|(guid, _, _)| guid).collect();
-            LookedMulticast::default().look(inventory, multicast, &all, of_all);
+            LastMulticastComparison::default().look(inventory, multicast, &all, of_all);
             debug_assert_eq!(changes, of_all);
         }
         whole

@@ -62,15 +62,15 @@ pub struct SlowLinks {
 impl SlowLinks {
     /// Follows the fabric from `before` to `now`. Looks only at nodes that the two do not share.
     pub fn follow(&mut self, before: &Fabric, now: &Fabric) {
-        let mut looked: BTreeMap<PortKey, Option<BelowEnds>> = BTreeMap::new();
+        let mut links: BTreeMap<PortKey, Option<BelowEnds>> = BTreeMap::new();
         for (old, new) in before.differing(now) {
             let cables = [old, new].into_iter().flatten().flat_map(Node::cables);
             for (here, there) in cables {
                 let low = here.min(there);
-                looked.entry(low).or_insert_with(|| below_ends(now, low));
+                links.entry(low).or_insert_with(|| below_ends(now, low));
             }
         }
-        for (low, link) in looked {
+        for (low, link) in links {
             if self.ends.get(&low) == link.as_ref() {
                 continue;
             }

@@ -595,12 +595,12 @@ impl Worker {
     fn watch(&mut self) {
         self.due = now() + BEAT;
         let before = self.seen;
-        let looked = self.look().map(drop);
+        let reading = self.look().map(drop);
         let claim = self
             .awaits
-            .take_if(|_| looked.is_err() || self.seen != before);
+            .take_if(|_| reading.is_err() || self.seen != before);
         if let Some(claim) = claim {
-            return match looked {
+            return match reading {
                 // Its holder lives or gave it up.
                 Ok(()) => self.try_claim(claim, Attempt::First),
                 Err(error) => self.put_off(claim, Attempt::First, &error),
@@ -610,7 +610,7 @@ impl Worker {
             self.due = now() + SOON;
         }
         // A claim that waits is not to wait for a reading.
-        let followed = looked.and_then(|()| match self.awaits {
+        let followed = reading.and_then(|()| match self.awaits {
             Some(_) => Ok(()),
             None => self.follow(),
         });

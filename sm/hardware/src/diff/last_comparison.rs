@@ -15,7 +15,7 @@ use crate::sweep::inventory::Inventory;
 /// The last comparison of all ports and tables, and the changes that it found. A port or table that
 /// is unchanged since, in the hardware and in the plan, needs no second comparison.
 #[derive(Clone, Debug)]
-pub struct Looked {
+pub struct LastComparison {
     plan: Arc<Plan>,
     fabric: Arc<Fabric>,
     not_kept: NotKept,
@@ -49,13 +49,13 @@ impl ComparisonScope {
     }
 }
 
-impl Looked {
+impl LastComparison {
     /// Records that `compared` gave `changes`.
-    pub fn new(changes: &Changes, compared: &Comparison<'_>) -> Looked {
+    pub fn new(changes: &Changes, compared: &Comparison<'_>) -> LastComparison {
         let changed = changes.ports.keys().chain(changes.mismatches.keys());
         let changed = changed.chain(changes.managed.keys());
         let changed = changed.chain(changes.vports.keys());
-        Looked {
+        LastComparison {
             plan: compared.plan.clone(),
             fabric: compared.fabric.clone(),
             not_kept: compared.not_kept.clone(),
