@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
-use super::memory::{HistorySink, is_shared};
+use super::persistence::{HistorySink, is_shared};
 
 /// How long events gather before they are written and flushed together: what a crash of the machine
 /// can cost.

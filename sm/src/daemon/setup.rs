@@ -20,7 +20,7 @@ use super::findings::DaemonFindings;
 use super::gpu_hosts::{self, GpuHosts};
 use super::history::{self, History};
 use super::http::{self, ServingHttp};
-use super::memory::{self, HistorySink, Keeper, Kept, SharedSetup, SharedView, StoredGpus};
+use super::persistence::{self, HistorySink, Keeper, Kept, SharedSetup, SharedView, StoredGpus};
 use super::sa::{self, SaHandle, SaSetup};
 use super::server::{self, Serving};
 use super::settings;
@@ -75,7 +75,7 @@ impl Setup {
             options: etcd,
             core: self.inbox.clone(),
         });
-        memory::open(
+        persistence::open(
             self.state_dir(),
             self.options.store_fabric,
             shared,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rsm_gdr::hosts::GpuInventory;
 
 use super::{GpuHosts, Report, State};
-use crate::daemon::memory::{StoredGpus, set_machine_type, stored_bytes};
+use crate::daemon::persistence::{StoredGpus, set_machine_type, stored_bytes};
 
 impl GpuHosts {
     /// Takes over the inventories of a store. A host that has reported to this manager in this run,

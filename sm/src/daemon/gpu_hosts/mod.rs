@@ -25,7 +25,7 @@ use rsm_view::publish::View;
 use tokio::sync::watch;
 
 pub(super) use self::publisher::{Tell, publish};
-use super::memory::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
+use super::persistence::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
 
 /// The most bytes of all inventories in the store: ten times those of 5,632 hosts with eight GPUs.
 const TEXTS_MAX: usize = 256 << 20;

@@ -5,7 +5,7 @@ use rsm_gdr::import::{InventoryFormat, import};
 use rsm_store::{ChangeSet, Persisted};
 
 use super::*;
-use crate::daemon::memory::GpuRows;
+use crate::daemon::persistence::GpuRows;
 
 /// A clock that the test sets, in seconds.
 #[derive(Clone)]
