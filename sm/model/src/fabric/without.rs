@@ -8,8 +8,8 @@ use rsm_ids::PortKey;
 use super::{Fabric, NodeIx, Port};
 
 impl Fabric {
-    /// The model that a sweep would find if `cables`, given by either end, were pulled; without
-    /// nodes that the subnet manager cannot reach then.
+    /// Builds the model that a sweep would find if `cables`, given by either end, were pulled.
+    /// Nodes that the subnet manager cannot reach then are left out.
     pub fn without(&self, cables: &BTreeSet<PortKey>) -> Fabric {
         let mut fabric = self.clone();
         for &key in cables {
