@@ -12,11 +12,12 @@ use super::members::EndPorts;
 use super::{Assignment, PartitionPlan, vports};
 use crate::policy::Policy;
 
-/// The partitions of `fabric`, equal to those of [`assign`](super::assign). `previous` are those of
-/// the fabric and policy `before`. Reads only the ports of rewired nodes, those at the other ends
-/// of their cables, and the port GUIDs in `members`, whose rules differ between the two policies.
+/// Assigns the partitions of `fabric`, with the result of [`assign`](super::assign). `previous` are
+/// the partitions of the fabric and policy `before`. Reads only the ports of rewired nodes, those
+/// at the other ends of their cables, and the port GUIDs in `members`, whose rules differ between
+/// the two policies.
 ///
-/// `None` if other ports may be concerned: there are or were findings, this subnet manager has
+/// `None` if other ports may be concerned: there are or were findings, the subnet manager has
 /// moved, or enforcement starts or ends.
 pub(crate) fn follow(
     previous: &Arc<PartitionPlan>,
@@ -100,8 +101,8 @@ fn replace<T>(
     map.extend(given);
 }
 
-/// The ports of a node, and those at the other ends of its cables. Of a switch at the other end
-/// only that port is concerned.
+/// The ports of a node, and those at the other ends of its cables. A switch at the other end is
+/// concerned only with that port.
 fn around(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
     let numbers = (0..=u8::MAX).map(PortNum).take(node.ports.len());
     let mut ports: Vec<PortKey> = numbers
@@ -109,7 +110,7 @@ fn around(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
         .collect();
     for (_, peer) in node.cables() {
         ports.push(peer);
-        // The switch port that a host is cabled to enforces the host's keys.
+        // The switch port at a host enforces the host's keys.
         let other = fabric.node_of(peer.node);
         let host = other.filter(|other| other.kind() != NodeType::Switch);
         ports.extend(host.into_iter().flat_map(Node::cables).map(|(_, at)| at));
