@@ -1,17 +1,18 @@
-//! From the difference to Sets: the only code that sends Sets.
+//! The push: turns the difference into Sets. The only code that sends Sets.
 //!
-//! All switches get their tables in parallel; a port gets its settings and Armed in one Set as soon
-//! as it is met. [`Task::needs`] is the table of what each Set waits for. Fabric-wide barriers are
-//! those of `phases`: interim tables, and the links that later ones lead to. Multicast tables
-//! follow two steps of their own; see [`crate::diff::MulticastChange`].
+//! All switches get their tables in parallel. A port gets its settings and Armed in one Set, as
+//! soon as it is discovered. [`Task::needs`] lists what each Set waits for. The barriers of the
+//! whole fabric are those of `phases`: interim tables, and the links that later tables lead to.
+//! Multicast tables have two steps of their own; see [`crate::diff::MulticastChange`].
 //!
-//! The push writes every acknowledged Set into the [`Inventory`], and marks every lost one there,
-//! so that the next difference starts from the true state.
+//! The push records every acknowledged Set in the [`Inventory`], and marks every lost one there, so
+//! that the next difference starts from the true state.
 //!
-//! A port gets LID, MTU, VLs and Armed in one Set, and Active in a second one as soon as both ends
-//! of its link are armed and the switches there forward as planned. After a push that clears
-//! PortStateChange the core reads the ports again ([`Push::unread`]): the clear also covers changes
-//! since the first reading, and some switches send trap 128 only when the bit goes from 0 to 1.
+//! A port gets LID, MTU, VLs and Armed in one Set. It gets Active in a second one, as soon as both
+//! ends of its link are armed and the switches there forward as planned. After a push that clears
+//! PortStateChange, the core reads the ports again ([`Push::unread`]): the clear also covers
+//! changes since the first reading, and some switches send trap 128 only when the bit goes from 0
+//! to 1.
 
 mod adaptive;
 mod answers;
@@ -61,37 +62,39 @@ use crate::sweep::reach::KnownWays;
 #[derive(Debug)]
 pub struct Push {
     plan: Arc<Plan>,
-    /// The subnet manager's own port gets another LID: answers to either LID may go astray meanwhile.
+    /// Whether the subnet manager's own port gets another LID, so that answers to either LID may be
+    /// lost meanwhile.
     moves_own_lid: bool,
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
     /// The M_Keys of switches that get another one than they hold. Each block of a table asks for
-    /// them, and a bring-up has a hundred times as many ports.
+    /// them, and a bring-up has a hundred times as many ports as switches.
     switch_keys: BTreeMap<Guid, u64>,
     multicast: MulticastPush,
     adaptive: AdaptivePush,
     /// Blocks of managed attributes to write, by port.
     managed: BTreeMap<PortKey, Vec<BlockChange>>,
-    /// How many blocks for quality of service are to be settled, by port.
+    /// Number of QoS blocks that are not settled, by port.
     qos_unsettled: BTreeMap<PortKey, usize>,
-    /// Virtual ports whose limits of rates have no answer yet.
+    /// Virtual ports whose rate limits are not settled.
     vport_limits: BTreeSet<(PortKey, u16)>,
     /// Tasks of `managed` that were queued.
     managed_queued: BTreeSet<Task>,
-    /// Virtual ports, by the port of their host.
+    /// Sets of virtual ports, by the port of their host.
     vports: BTreeMap<PortKey, VPortPush>,
-    /// Switches with Sets to send, in turn.
+    /// Switches with Sets to send, in the order of their turns.
     turn: VecDeque<Guid>,
     /// Ports with Sets to send.
     ready: VecDeque<Task>,
     phases: Phases,
-    /// Links that tables wait for: one end, and the other.
+    /// Links that tables wait for, as (one end, other end).
     awaited: BTreeMap<PortKey, PortKey>,
     /// See [`Push::unopened`].
     unopened: BTreeSet<PortKey>,
     outstanding: usize,
     stopped: bool,
-    /// Ports and tables alternate, so that neither waits for all of the other.
+    /// Whether a port's Set is sent next: ports and tables alternate, so that neither waits for all
+    /// of the other.
     ports_next: bool,
     failures: Vec<FailedSet>,
     progress: PushProgress,
@@ -100,7 +103,7 @@ pub struct Push {
     unread: BTreeSet<PortKey>,
     /// See [`Push::reregistered`].
     reregistered: BTreeSet<Guid>,
-    /// Nodes that left a Set unanswered, and mute ones that are not tried: they get no more Sets.
+    /// Nodes that get no more Sets: they left one unanswered, or are mute and not tried.
     silent: BTreeSet<Guid>,
     /// Whether a port must be read to know whether it holds the values of a Set.
     has_unverified: bool,
@@ -118,7 +121,7 @@ fn moves_own_lid(changes: &Changes, inventory: &Inventory) -> bool {
 }
 
 impl Push {
-    /// Starts to make `changes`, which lead to `plan`.
+    /// Starts a push that makes `changes`, which lead to `plan`.
     pub fn start(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Push {
         let progress = PushProgress {
             expected: changes.sets(),
@@ -149,7 +152,7 @@ impl Push {
                     (guid, SwitchPush::new(change, held, sets_lid, top_first))
                 })
                 .collect(),
-            // Collected at once, the map takes half the memory of one that grows.
+            // The map is collected at once: it takes half the memory of one that grows.
             ports: changes
                 .ports
                 .into_iter()
@@ -196,7 +199,7 @@ impl Push {
         push
     }
 
-    /// Starts the phases, and queues what need not wait.
+    /// Starts the phases, and queues the Sets that need not wait.
     fn begin(&mut self, inventory: &Inventory) {
         self.switch_keys = self.changing_keys(inventory);
         self.awaited = links::awaited(&self.plan, inventory);
@@ -213,7 +216,7 @@ impl Push {
         self.release_all_vports(inventory);
     }
 
-    /// The planned M_Keys of the switches that hold others.
+    /// The planned M_Keys of the switches that hold other ones.
     fn changing_keys(&self, inventory: &Inventory) -> BTreeMap<Guid, u64> {
         let zeros = self.ports.iter();
         let zeros = zeros.filter(|(key, _)| key.port == PortNum::ZERO);
@@ -225,7 +228,7 @@ impl Push {
         changing.collect()
     }
 
-    /// Sends no more Sets; [`Push::is_done`] once those on their way are answered.
+    /// Sends no more Sets. [`Push::is_done`] is true once those under way are answered.
     pub fn stop(&mut self) {
         self.stopped = true;
         self.turn.clear();
@@ -239,7 +242,7 @@ impl Push {
         self.stopped
     }
 
-    /// Whether no Set is left to send and none is on its way.
+    /// Whether no Set is left to send and none is under way.
     pub fn is_done(&self) -> bool {
         self.outstanding == 0
             && (self.stopped || self.phases.is_last())
@@ -249,17 +252,17 @@ impl Push {
             && self.adaptive.is_idle()
     }
 
-    /// Whether Sets were left out because a node did not answer.
+    /// Whether Sets were omitted because a node did not answer.
     pub fn left_out_nodes(&self) -> bool {
         !self.silent.is_empty()
     }
 
-    /// Takes back `count` Sets that were handed out and never sent.
+    /// Takes back `count` Sets that [`Push::poll_order`] returned and that were never sent.
     pub fn taken_back(&mut self, count: usize) {
         self.outstanding = self.outstanding.saturating_sub(count);
     }
 
-    /// Whether the push found a field that a device does not keep.
+    /// Whether the push learned a field that a kind of device does not keep.
     pub fn learned(&self) -> bool {
         self.learned
     }
@@ -267,9 +270,9 @@ impl Push {
     /// Ports that may have changed unnoticed, and have not answered since.
     ///
     /// Clearing PortStateChange also clears reports of changes since the ports were last read. A
-    /// switch that had no LID or another manager could send no trap for that, and some send none
-    /// while the bit is set. Setting LinearFDBTop hides that a switch was reset. A port whose
-    /// answers were lost may or may not hold the values of the Set.
+    /// switch that had no LID, or another manager, could send no trap about those, and some
+    /// switches send none while the bit is set. Setting LinearFDBTop hides a reset of the switch. A
+    /// port whose answers were lost may or may not hold the values of the Set.
     pub fn unread(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unread.iter().copied()
     }
@@ -279,8 +282,8 @@ impl Push {
         self.failures.is_empty() && !self.stopped && !self.has_unverified
     }
 
-    /// One end of each link that tables wait for, and that cannot become Active in this push, which
-    /// ended before these tables.
+    /// One end of each link that tables wait for, and that could not become Active in this push,
+    /// which ended before these tables.
     pub fn unopened(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unopened.iter().copied()
     }
@@ -295,7 +298,7 @@ impl Push {
         &self.failures
     }
 
-    /// The switches with a table that a Set of the push did not write.
+    /// The switches with a table that a Set of this push failed to write.
     pub fn without_tables(&self) -> BTreeSet<Guid> {
         let of_tables = self
             .failures
@@ -314,12 +317,12 @@ impl Push {
         &self.plan
     }
 
-    /// Sends no more Sets to `node`, which does not answer.
+    /// Sends no more Sets to `node`, because it does not answer.
     pub fn give_up_on(&mut self, node: Guid) {
         self.silent.insert(node);
     }
 
-    /// The next Set, if one can go now.
+    /// The next Set; `None` if none may be sent now.
     pub fn poll_order(&mut self, inventory: &mut Inventory) -> Option<Order> {
         loop {
             let order = self.next_order(inventory)?;
@@ -351,7 +354,7 @@ impl Push {
         None
     }
 
-    /// Takes the answer to the Set of `task`.
+    /// Handles the answer to the Set of `task`.
     pub fn handle(
         &mut self,
         inventory: &mut Inventory,
@@ -387,7 +390,7 @@ impl Push {
             }
             (AgentAnswer::Silence, _) => {
                 if task.is_of_vports() {
-                    // No more Sets to virtual ports there.
+                    // Virtual ports there get no more Sets.
                     self.vports.remove(&task.port());
                 } else {
                     self.give_up_on(task.node());

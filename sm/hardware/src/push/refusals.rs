@@ -1,4 +1,4 @@
-//! Sets that some devices refuse although the specification allows them, and the alternatives.
+//! Sets that some devices refuse although the specification allows them, and what is sent instead.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_model::habits::{DeviceHabit, DeviceKind, HabitSign};
@@ -6,7 +6,7 @@ use rsm_model::habits::{DeviceHabit, DeviceKind, HabitSign};
 use super::{Push, Task};
 use crate::sweep::inventory::Inventory;
 
-/// Whether the kind of device of a port is known for this refusal.
+/// Whether a port's kind of device is known for this refusal.
 pub(super) fn refuses(inventory: &Inventory, key: PortKey, habit: DeviceHabit) -> bool {
     kind_of(inventory, key).is_some_and(|kind| inventory.habits.has(kind, habit))
 }
@@ -55,8 +55,8 @@ impl Push {
         }
     }
 
-    /// Handles the refusal of a block. Returns whether it is above LinearFDBTop and is sent again
-    /// after LinearFDBTop was raised.
+    /// Handles the refusal of a block. Returns whether the block is above LinearFDBTop, and is sent
+    /// again once LinearFDBTop was raised.
     pub(super) fn raises_top_first(
         &mut self,
         inventory: &mut Inventory,

@@ -25,14 +25,14 @@ use super::{Query, Sweep, SweepScope, paths};
 /// answer, and would repeat them without end.
 const ROUNDS_MAX: u8 = 3;
 
-/// The moved cables that a sweep has found.
+/// Moved cables that a sweep has found.
 #[derive(Default, Debug)]
 pub(super) struct Moves {
-    /// A known node was found behind another port since the last round.
+    /// Whether a known node was found behind another port since the last round.
     is_due: bool,
     /// Ports that lost their cable to another one.
     displaced: BTreeSet<PortKey>,
-    /// A cable between switches is another than before.
+    /// Whether a cable between switches differs from the former one.
     is_of_trunk: bool,
     /// See [`Sweep::moved_hosts`].
     hosts: BTreeSet<PortKey>,
@@ -40,7 +40,7 @@ pub(super) struct Moves {
 }
 
 impl Sweep {
-    /// Notes that a cable is about to be found between two ports, one of which had another.
+    /// Records that a cable is about to be added between two ports, one of which had another one.
     pub(super) fn note_move(&mut self, inventory: &Inventory, a: PortKey, b: PortKey) {
         self.moves.is_due = true;
         let is_switch = |key: PortKey| inventory.is_switch(key.node);
@@ -51,14 +51,14 @@ impl Sweep {
         }
     }
 
-    /// Notes that the cable known at `from` is not there any longer.
+    /// Records that the cable known at `from` is no longer there.
     pub(super) fn note_displaced(&mut self, inventory: &Inventory, from: PortKey) {
         self.moves.is_due = true;
         let peer = inventory.port(from).and_then(|port| port.peer);
         self.moves.displaced.extend(peer);
     }
 
-    /// Notes a port of a host that was met behind another cable than before.
+    /// Records a port of a host that was found behind another cable than before.
     pub(super) fn note_moved_host(&mut self, host: PortKey) {
         self.moves.hosts.insert(host);
     }
@@ -68,12 +68,12 @@ impl Sweep {
     pub fn retry_stale_paths(&mut self, inventory: &mut Inventory) -> bool {
         let is_due = std::mem::take(&mut self.moves.is_due) && self.moves.rounds < ROUNDS_MAX;
         let displaced = std::mem::take(&mut self.moves.displaced);
-        // A full sweep goes along the cables that it finds.
+        // A full sweep follows the cables that it finds.
         if !is_due || matches!(self.scope, SweepScope::Full { .. }) {
             return false;
         }
         if self.is_outward() {
-            // Its paths are those of the search until its end. All is read after it.
+            // Until the search outwards ends, its paths are used. Everything is read after it.
             self.moves.is_of_trunk = true;
             return false;
         }
@@ -109,7 +109,8 @@ impl Sweep {
         true
     }
 
-    /// Whether what this sweep or an earlier one has read, or a push has set, may be another node's.
+    /// Whether an answer to this sweep or an earlier one, or a Set of a push, may have been another
+    /// node's.
     pub fn is_contradicted(&self, inventory: &Inventory) -> bool {
         let is_full = matches!(self.scope, SweepScope::Full { .. });
         let faults = &inventory.faults;
@@ -129,8 +130,8 @@ impl Sweep {
         !is_full && (self.moves.is_of_trunk || has_switch_twice())
     }
 
-    /// Ports of hosts that were met behind another cable than before: an answer that was on its way
-    /// from another host may have come last, so that they are read once more.
+    /// Ports of hosts that were found behind another cable than before. They are read once more,
+    /// because a late answer from another host may have come last.
     pub fn moved_hosts(&mut self) -> BTreeSet<PortKey> {
         std::mem::take(&mut self.moves.hosts)
     }
@@ -140,7 +141,8 @@ fn lacks_neighbour(port: &InventoryPort) -> bool {
     port.peer.is_none() && port.state().is_some_and(|state| state != PortState::Down)
 }
 
-/// The switch whose route decides who answers a query: the asked one, or the one beside a host.
+/// The switch whose route decides which node answers a query: the asked switch, or the one at a
+/// host. `None` if it is not known.
 pub(super) fn switch_on_the_way(inventory: &Inventory, query: Query) -> Option<Guid> {
     let key = match query {
         Query::Node(from) => from?,

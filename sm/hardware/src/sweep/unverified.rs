@@ -140,8 +140,8 @@ mod tests {
         assert!(unverified.raise(PORT, lid, asked(), None));
     }
 
-    /// A Set of an Active port leaves NeighborMTU as it is: its answer shows nothing about a field
-    /// that an earlier one left open.
+    /// A Set of an Active port leaves NeighborMTU as it is, so that its answer shows nothing about
+    /// a field that an earlier Set left open.
     #[test]
     fn fields_of_an_earlier_set_stay_open() {
         let mut unverified = UnverifiedPorts::default();
