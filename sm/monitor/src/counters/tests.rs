@@ -30,7 +30,7 @@ struct Device {
     is_silent: bool,
     /// Statuses of its answers by attribute.
     refuses: BTreeMap<u16, Status>,
-    /// What it redirects to: LID, queue pair, P_Key.
+    /// Target of redirections: LID, queue pair, P_Key.
     redirects: Option<(Lid, u32, PKey)>,
     asked: Vec<(u16, u8)>,
 }
