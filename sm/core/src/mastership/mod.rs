@@ -26,13 +26,13 @@ use self::following::Follower;
 use self::plan_ahead::Preparation;
 use self::succession::Succession;
 
-/// Readings and plans of a standby, ready for a takeover.
+/// Readings and plans of a standby, for a takeover.
 #[derive(Default, Debug)]
 pub(crate) struct Standby {
-    /// How it keeps up with the master.
+    /// How the standby follows the master.
     pub(crate) follower: Follower,
-    /// Its plan, made ahead.
+    /// The plan made ahead.
     pub(crate) preparation: Preparation,
-    /// The first pass after a master whose subnet it had read.
+    /// The first pass after a master whose subnet the standby had read.
     pub(crate) succession: Succession,
 }

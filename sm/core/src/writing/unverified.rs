@@ -1,5 +1,4 @@
-//! Ports that may not hold what was set, links with another MTU than planned, and devices that
-//! refuse Sets.
+//! Unverified Sets, links with another MTU than planned, and devices that refuse Sets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +13,7 @@ use rsm_model::port_info::{FieldMask, LinkMismatch};
 
 use super::Writing;
 
-/// Mismatched links that have a finding of their own; a wrong setting makes thousands.
+/// Mismatched links with findings of their own; a wrong setting causes thousands.
 const MISMATCHES_SHOWN: usize = 16;
 
 /// The result of [`Writing::settle_readings`].
@@ -22,7 +21,7 @@ const MISMATCHES_SHOWN: usize = 16;
 pub(in super::super) struct Settled {
     /// Ports with unverified Sets were read: the difference must be computed again.
     pub(in super::super) were_read: bool,
-    /// Devices turned out not to keep a field, which the store should know.
+    /// Whether devices turned out not to keep a field, which must be stored.
     pub(in super::super) learned: bool,
 }
 
@@ -70,8 +69,8 @@ impl Writing {
     }
 }
 
-/// Ports to read because answers to Sets left their fields open: one of each kind of device, and
-/// every port with essential fields open.
+/// Ports to read because of unverified Sets: one of each kind of device, and every port with
+/// essential fields that are not verified.
 pub(in super::super) fn unverified_ports(inventory: &Inventory) -> Vec<PortKey> {
     let mut kinds = BTreeSet::new();
     let unverified = inventory.unverified.iter();
@@ -99,7 +98,8 @@ pub(in super::super) fn drop_verified(inventory: &mut Inventory, changes: &Chang
     inventory.bounced = bounced;
 }
 
-/// Links whose MTU or VLs are not as planned. `bounces`: the operator lets rsm reset them.
+/// Findings about links whose MTU or VLs are not as planned. `bounces` says whether the operator
+/// allows rsm to reset links.
 pub(in super::super) fn mismatch_findings(
     mismatches: &BTreeMap<PortKey, LinkMismatch>,
     inventory: &Inventory,
