@@ -1,4 +1,4 @@
-//! Events of the subnet, on the disk.
+//! History of the subnet's events, on the disk.
 //!
 //! ```text
 //! DIR/history/segment-NNNNNNNNNNNNNNNN.log   records one after the other; NNNN: the number of the first one, hexadecimal
@@ -11,8 +11,8 @@
 //! each segment can be read, and removed, without the others.
 //!
 //! [`Archive`] appends records and keeps the bounds; [`Segments`] reads them, on other threads as
-//! well. The oldest segments go first; `acts` of operators in them stay. Nothing here is needed to manage the subnet: whatever is
-//! damaged or missing, rsm starts.
+//! well. The oldest segments are removed first; `acts` of operators in them stay. Nothing here is
+//! needed to manage the subnet: rsm starts with whatever is damaged or missing.
 
 mod acts;
 pub mod archive;
