@@ -114,7 +114,8 @@ fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Becomes the program, once it is proven that the program cannot see this machine's devices.
+/// Replaces this process by the program, after proving that the program cannot see this machine's
+/// devices.
 fn run_there(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (name, arguments) = args.command.split_first().context("no program is named")?;
     // The program and its children may change their directory.
@@ -130,7 +131,7 @@ fn run_there(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Err(error).with_context(|| format!("cannot run {}", program.path().display()))
 }
 
-/// The environment by which a program sees the simulated node.
+/// Environment variables through which a program sees the simulated node.
 struct Surroundings(Vec<(&'static str, OsString)>);
 
 impl Surroundings {
@@ -158,5 +159,5 @@ impl Surroundings {
     }
 }
 
-/// The variable of the system's loader with libraries to load before those of a program.
+/// Variable that names libraries which the system's loader loads before those of a program.
 const PRELOAD: &str = "LD_PRELOAD";
