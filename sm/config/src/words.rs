@@ -9,7 +9,8 @@ pub enum Takeover {
     /// Tables of switches that route adaptively.
     #[default]
     Auto,
-    /// Tables of switches that route adaptively, and of all switches whose last manager was another.
+    /// Tables of switches that route adaptively, and of all switches whose last manager was
+    /// another.
     Rewrite,
     /// No tables.
     Trust,

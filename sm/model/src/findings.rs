@@ -124,8 +124,8 @@ pub enum FindingKind {
     DeviceHabit,
     /// An Active link has an MTU or a number of VLs that is not as planned.
     LinkMismatch,
-    /// A cable between switches is slower than most of its siblings, or a link is below the width or
-    /// speed that both ends could have.
+    /// A cable between switches is slower than most of its siblings, or a link is below the width
+    /// or speed that both ends could have.
     LinkSlow,
     /// Packets on a service level of the operator do not arrive, or paths do not use it.
     ServiceLevel,

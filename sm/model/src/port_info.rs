@@ -264,8 +264,8 @@ impl PortSettings {
     }
 
     /// Whether MasterSMLID or GidPrefix differs, so that the client behind the port must register
-    /// anew: its registrations are with another subnet manager, or under GIDs that it no longer has.
-    /// False for a field in `ignored`: a device that does not keep it shows no change.
+    /// anew: its registrations are with another subnet manager, or under GIDs that it no longer
+    /// has. False for a field in `ignored`: a device that does not keep it shows no change.
     pub fn ends_registrations(&self, info: &PortInfo, ignored: FieldMask) -> bool {
         let FieldMask(differing) = self.differing(info, ignored);
         let decisive = [FieldIndex::MasterSmLid, FieldIndex::Prefix];

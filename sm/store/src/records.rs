@@ -113,8 +113,8 @@ impl Persisted {
     }
 }
 
-/// Puts `rows` into `table`. Appends all at once if they are no fewer than the table has: a map that
-/// is built at once takes half the memory of one that grows.
+/// Puts `rows` into `table`. Appends all at once if they are no fewer than the table has: a map
+/// that is built at once takes half the memory of one that grows.
 fn put_all<K: Ord, V>(table: &mut BTreeMap<K, V>, mut rows: BTreeMap<K, V>) {
     if rows.len() < table.len() {
         table.extend(rows);

@@ -36,9 +36,9 @@ pub(super) enum Inherited {
     Over,
 }
 
-/// For each multicast LID, the registered members when [`Inherited::with`] last merged the inherited ones
-/// into them, and the merged set. Unchanged registered members give the same `Arc`, so that the
-/// plan sees no change.
+/// For each multicast LID, the registered members when [`Inherited::with`] last merged the
+/// inherited ones into them, and the merged set. Unchanged registered members give the same `Arc`,
+/// so that the plan sees no change.
 type Joined = BTreeMap<Lid, (Option<Arc<GroupMembers>>, Arc<GroupMembers>)>;
 
 impl Inherited {

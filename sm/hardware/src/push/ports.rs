@@ -135,8 +135,8 @@ impl PortPush {
 
     /// The content of the Set for `step`, based on the port's last answer.
     pub(super) fn content(&self, current: &PortInfo, step: PortStep) -> PortInfo {
-        // Where the settings have a Set of their own, the Set of the state must leave out fields that
-        // the device does not keep.
+        // Where the settings have a Set of their own, the Set of the state must leave out fields
+        // that the device does not keep.
         let left_out = match step {
             PortStep::Arm | PortStep::Activate if self.settings_first => self.change.ignored,
             _ => FieldMask::default(),

@@ -3,8 +3,9 @@
 //! A directed route names ports, not nodes, and no attribute but NodeInfo names its node. If a
 //! sweep finds a known node behind another port than before, other nodes may have answered requests
 //! along the old routes, and a cable found there may be another node's. Once such a sweep has all
-//! its answers, it follows its routes over the cables as they are now. It repeats each request whose
-//! route no longer arrives, and asks for NodeInfo behind each port whose cable was found elsewhere.
+//! its answers, it follows its routes over the cables as they are now. It repeats each request
+//! whose route no longer arrives, and asks for NodeInfo behind each port whose cable was found
+//! elsewhere.
 //!
 //! If cables between switches were moved, Sets and the Gets of earlier sweeps may have reached the
 //! wrong switch, too. In a race between cables and answers, one switch may seem to be two. After

@@ -41,11 +41,11 @@ pub struct UnverifiedPorts {
 
 impl UnverifiedPorts {
     /// Records that the answer to a Set of `asked` left open whether the port holds `fields`, or
-    /// the state. Returns whether the port was read after an earlier unverified Set, so that another
-    /// Get would show nothing new.
+    /// the state. Returns whether the port was read after an earlier unverified Set, so that
+    /// another Get would show nothing new.
     ///
-    /// `answer` is the port's answer, `None` if it shows nothing about the state. Nothing is recorded
-    /// if the answer shows all fields and no earlier Set left any open.
+    /// `answer` is the port's answer, `None` if it shows nothing about the state. Nothing is
+    /// recorded if the answer shows all fields and no earlier Set left any open.
     pub fn raise(
         &mut self,
         key: PortKey,

@@ -10,8 +10,8 @@ use rsm_routing::topology::Topology;
 use super::places::Places;
 use crate::groups::GroupMembers;
 
-/// Ground that trees of any groups are built on, and the places of ports in it. It stays the same when
-/// groups change.
+/// Ground that trees of any groups are built on, and the places of ports in it. It stays the same
+/// when groups change.
 #[derive(Debug)]
 pub struct Base {
     pub(super) ground: Ground,

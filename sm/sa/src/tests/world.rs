@@ -195,7 +195,8 @@ impl World {
         self.ask_with(method, mask, record, |_| {})
     }
 
-    /// Sends `method` with `record` as [`World::ask`] does, after `change` has edited the SA header.
+    /// Sends `method` with `record` as [`World::ask`] does, after `change` has edited the SA
+    /// header.
     pub(super) fn ask_with<Q: Record, A: Record>(
         &mut self,
         method: Method,

@@ -1,9 +1,10 @@
 //! `rsm sim`: a simulated fabric for programs written for real hardware.
 //!
 //! `rsm sim run` fails closed. A program that the preloaded library does not reach would run on the
-//! umad devices of this machine, a subnet manager on the site's fabric. So rsm starts a program only
-//! after three proofs: the [`library`] is there; a [`probe`], which is rsm itself in the program's
-//! environment, sees the simulated device; and the [`program`]'s own loader loads the library.
+//! umad devices of this machine, a subnet manager on the site's fabric. So rsm starts a program
+//! only after three proofs: the [`library`] is there; a [`probe`], which is rsm itself in the
+//! program's environment, sees the simulated device; and the [`program`]'s own loader loads the
+//! library.
 
 mod library;
 mod probe;
