@@ -12,10 +12,10 @@ use std::time::Duration;
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Time by which a master must have lived longer in the fabric than in the store, for the store to
-/// lack acknowledged registrations. Signs of life come four times per second, and half as often
-/// from an etcd whose disk takes half a second for a write.
-const APART: Duration = Duration::from_secs(2);
+/// Lag of a master's last sign of life in the store behind that in the fabric, from which on the
+/// store may lack acknowledged registrations. Signs of life come four times per second, and half as
+/// often from an etcd whose disk takes half a second for a write.
+const STORE_LAG: Duration = Duration::from_secs(2);
 
 /// Time that the finding stays: hosts register again within seconds, and those that ignore
 /// ClientReregister need an operator.
@@ -49,11 +49,11 @@ impl LostRegistrations {
         unseen: Duration,
         now: Time,
     ) {
-        let apart = unseen.saturating_sub(silent);
-        if apart >= APART {
+        let lag = unseen.saturating_sub(silent);
+        if lag >= STORE_LAG {
             let text = format!(
                 "it did not reach the shared store in the last {} seconds of its life",
-                apart.as_secs()
+                lag.as_secs()
             );
             self.note(text, now);
         }

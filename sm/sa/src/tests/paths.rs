@@ -191,10 +191,10 @@ fn rails_decide_which_lid_comes_first() {
         assert_eq!(all.len(), 16, "every pair of LIDs");
         let first = world.get(GIDS, &wanted).unwrap();
         assert_eq!(first, all[0]);
-        let apart = |path: &PathRecord| (path.slid().0 - from.0, path.dlid().0 - to.0);
-        let ends: std::collections::BTreeSet<_> = all[..4].iter().map(apart).collect();
+        let offsets = |path: &PathRecord| (path.slid().0 - from.0, path.dlid().0 - to.0);
+        let ends: std::collections::BTreeSet<_> = all[..4].iter().map(offsets).collect();
         assert_eq!(ends.len(), 4, "the first paths share no LID");
-        apart(&first)
+        offsets(&first)
     };
     // On one rail base LIDs; from rail 1 to rail 4 of four LIDs the one with the number 1 - 4 = 1,
     // and back 4 - 1 = 3.
