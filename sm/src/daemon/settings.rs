@@ -452,7 +452,7 @@ mod checksum_tests {
 
     #[test]
     fn checksums_of_the_default_settings_are_those_of_earlier_versions() {
-        // What a manager of f07ebaa3 shows.
+        // Checksums that a manager of commit f07ebaa3 shows.
         let earlier = [
             "sm=46c384bd7dc756cc sweep=25bc320ecbca646e sa=38dd7385125ac3e8 lids=0b1137b458237ad8",
             "links=205bfb4ca478005e routing=d345e58f588be7b4 partitions=cb7a18c5567e1e38",

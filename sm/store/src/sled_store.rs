@@ -270,7 +270,7 @@ impl SledStore {
         fabric::claim(&self.disk, &self.layout, self.fabric)?;
         tracing::info!(dir = %dir.display(), "the state folder is another one, and is written anew");
         self.lock = Arc::new(lock);
-        // What the folder has was not written by this process.
+        // This process did not write the files in the folder.
         self.database = None;
         self.exporter = StoreExporter::default();
         self.unpublished = Unpublished {

@@ -535,7 +535,7 @@ fn records_are_made_when_reading_begins() {
     let mut bench = Bench::with(off, &modern());
     bench.run(MINUTE);
     assert_eq!((bench.sent.len(), bench.snapshot().stats.agents), (0, 0));
-    // Nor while another manager is master.
+    // The collector also sends nothing while another manager is master.
     bench.subnet.is_master = false;
     bench.follow();
     bench
