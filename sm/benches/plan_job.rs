@@ -1,10 +1,10 @@
 //! The cost of planning after a fault, from the model to the stages of its tables: `cargo bench -p
 //! rsm --bench plan_job [-- SPEC]`.
 //!
-//! Prints medians in milliseconds: the first plan, and for a cable of a leaf switch, one further up,
-//! one of a host, the first half of the top tier, and every second switch of it, the plan without
-//! them and the plan when they are back. The first half takes half of the upper links from every
-//! switch below, every second switch all of them from half of the switches below.
+//! Prints medians in milliseconds: the first plan, and for a cable of a leaf switch, one further
+//! up, one of a host, the first half of the top tier, and every second switch of it, the plan
+//! without them and the plan when they are back. The first half takes half of the upper links from
+//! every switch below, every second switch all of them from half of the switches below.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Whatever touches a clock, a socket, a thread or a file is here, in [`daemon`]; the crates below
-//! decide and never wait. [`cli`] is the command line, [`migrate`] reads an OpenSM's files,
-//! [`offline`] makes fabrics without hardware.
+//! decide and never wait. [`cli`] is the command line, [`migrate`] reads OpenSM's files,
+//! [`offline`] reads and generates fabrics without hardware.
 
 pub mod cli;
 pub mod daemon;

@@ -1,4 +1,4 @@
-//! A fabric without hardware, from a file or a generator.
+//! Loads a fabric without hardware, from a file or a generator.
 
 use std::path::Path;
 
@@ -8,23 +8,24 @@ use rsm_routing::ibnetdiscover::{self, Strictness};
 use rsm_routing::netlist::Netlist;
 use rsm_sim::{Devices, SimConfig};
 
-/// The largest fabric file that is read, in bytes: a full subnet of 49,151 LIDs is a tenth of it.
+/// Largest fabric file that is read, in bytes: a full subnet of 49,151 LIDs takes a tenth of it.
 const FILE_MAX: u64 = 256 * 1024 * 1024;
 
-/// The fabric of `spec`: a file in ibnetdiscover's or ibsim's format if there is one of that name,
-/// else a generator's specification.
+/// Loads the fabric of `spec`: a file in ibnetdiscover's or ibsim's format if one of that name
+/// exists, else a generator's specification.
 ///
 /// # Errors
-/// The file cannot be read, or holds no fabric (with file and line); or the specification is wrong
+/// The file cannot be read, or holds no fabric (with file and line), or the specification is wrong
 /// (with the expected text and its place).
 pub fn load(spec: &str) -> anyhow::Result<Netlist> {
     load_as(spec, Strictness::Strict)
 }
 
-/// The fabric of `spec` as for [`load`], with a choice for lines of a file that cannot be read.
+/// Loads the fabric of `spec` as [`load`] does; `strictness` decides about lines of a file that
+/// cannot be read.
 ///
 /// # Errors
-/// As [`load`]; of a lenient reading, where no node is left.
+/// Fails as [`load`] does; a lenient reading also fails where no node is left.
 pub fn load_as(spec: &str, strictness: Strictness) -> anyhow::Result<Netlist> {
     let path = Path::new(spec);
     if !path.is_file() {
@@ -48,24 +49,26 @@ pub fn load_as(spec: &str, strictness: Strictness) -> anyhow::Result<Netlist> {
     Ok(parsed.netlist)
 }
 
-/// Follows the name of a file of which lines that cannot be read are left out.
+/// Suffix of a file name that asks to leave out lines that cannot be read.
 const LENIENT: &str = ",lenient";
 
-/// The fabric to simulate and its hardware: `spec` as for [`load`], with `devices=…` for devices
-/// with habits (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`), `vports=…` for hosts with virtual
-/// ports (`ring:6,vports=16`), and `lenient` for a file of which lines that cannot be read are left
-/// out (`fabric.txt,lenient`).
+/// Loads the fabric to simulate and its hardware. Takes `spec` as [`load`] does, with `devices=…`
+/// for devices with habits (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`), `vports=…` for hosts
+/// with virtual ports (`ring:6,vports=16`), and `lenient` to leave out lines of a file that cannot
+/// be read (`fabric.txt,lenient`).
 ///
 /// # Errors
-/// As [`load_as`]; or `devices=` has an unknown name (with the known ones), or `vports=` no number.
+/// Fails as [`load_as`] does; also if `devices=` has an unknown name (the error lists the known
+/// ones), or `vports=` is no number.
 pub fn simulated(spec: &str) -> anyhow::Result<(Netlist, SimConfig)> {
     simulated_as(spec, Strictness::Strict)
 }
 
-/// The fabric to simulate as for [`simulated`]; `strictness` where `spec` does not say `lenient`.
+/// Loads the fabric to simulate as [`simulated`] does; `strictness` applies where `spec` does not
+/// say `lenient`.
 ///
 /// # Errors
-/// As [`simulated`].
+/// Fails as [`simulated`] does.
 pub fn simulated_as(spec: &str, strictness: Strictness) -> anyhow::Result<(Netlist, SimConfig)> {
     let (spec, devices) = Devices::split(spec)?;
     let mut config = SimConfig {

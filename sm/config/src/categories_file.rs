@@ -1,4 +1,4 @@
-//! Reads the file of port categories: on each line a port GUID and a category, `#` begins a
+//! Parser of the file of port categories: on each line a port GUID and a category; `#` begins a
 //! comment. The rest of the line is a name for operators.
 
 use std::path::Path;
@@ -8,8 +8,8 @@ use rsm_routing::engine::{Categories, Category};
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
-/// The categories of a file, and the findings about it. Of use only if no finding is an error: a
-/// port in the wrong category disturbs the traffic of all others.
+/// Parses the file; returns the categories and the findings. The categories may be used only if no
+/// finding is an error: a port in the wrong category disturbs the traffic of all others.
 pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut categories = Categories::new();

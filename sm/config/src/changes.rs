@@ -14,15 +14,14 @@ pub struct ChangedKey {
 }
 
 impl std::fmt::Display for ChangedKey {
-    /// `section.key`. Never the value: it may be an M_Key.
+    /// Formats as `section.key`, never with the value, which may be an M_Key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.section, self.key)
     }
 }
 
 impl Config {
-    /// The keys whose values differ between this configuration and `other`, in the order of
-    /// [`Config::sample`].
+    /// The keys whose values differ from `other`, in the order of [`Config::sample`].
     pub fn changed_keys(&self, other: &Config) -> Vec<ChangedKey> {
         let (mut before, mut after) = (self.clone(), other.clone());
         let differing = fields()
@@ -42,7 +41,7 @@ impl Config {
 mod tests {
     use super::*;
 
-    /// The changes from the defaults that a file makes, by when they take effect.
+    /// The keys that `text` changes from their defaults and that take effect at `applies`.
     fn changed(text: &str, applies: Applies) -> Vec<String> {
         let loaded = Config::parse("rsm.toml".as_ref(), text).unwrap();
         let changed = Config::default().changed_keys(&loaded.config);

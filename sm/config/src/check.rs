@@ -15,18 +15,18 @@ use super::{
 pub struct CheckReport {
     /// The file.
     pub file: PathBuf,
-    /// The kind that it was taken for.
+    /// The kind of file that was recognised.
     pub kind: FileKind,
-    /// All findings, in the order of the file; then those about the files it names.
+    /// All findings: first in the order of the file, then about the files that it names.
     pub findings: Vec<ConfigFinding>,
-    /// How many entries are usable: keys, claims or GUIDs.
+    /// Number of usable entries: keys, claims or GUIDs.
     pub entries: usize,
     /// The outcome of each key of an `opensm.conf`, in the order of the file.
     pub outcomes: Vec<KeyOutcome>,
 }
 
 impl CheckReport {
-    /// The report with a line for every key of an `opensm.conf` and every note.
+    /// Formats the report with a line for every key of an `opensm.conf` and every note.
     pub fn verbose(&self) -> impl fmt::Display {
         let taken = self.outcomes.iter().filter_map(|key| key.taken.as_ref());
         let mut own: Vec<_> = taken.collect();
@@ -63,7 +63,7 @@ impl CheckReport {
         text
     }
 
-    /// Whether the file would be refused.
+    /// Whether rsm would refuse the file.
     pub fn has_errors(&self) -> bool {
         any_error(&self.findings)
     }
@@ -74,7 +74,7 @@ impl CheckReport {
     }
 }
 
-/// The report without notes.
+/// Formats the report without notes.
 impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let findings = self.findings.iter();
@@ -82,11 +82,11 @@ impl fmt::Display for CheckReport {
     }
 }
 
-/// Reads a file of any kind that an operator may have, and reports how rsm would take it.
+/// Reads a file of any kind that an operator may have, and reports how rsm would use it.
 ///
 /// # Errors
 ///
-/// Only when the file cannot be read; errors in its contents are in the report.
+/// Fails only if the file cannot be read; errors in its contents are in the report.
 pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
     let text = read_text(file)?;
     let kind = FileKind::recognise(file, &text);

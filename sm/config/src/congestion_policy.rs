@@ -1,4 +1,4 @@
-//! The settings of congestion control that devices are to have.
+//! The settings of congestion control that devices shall have.
 
 use rsm_ids::PortNum;
 use rsm_mad::wire::congestion::{
@@ -11,8 +11,8 @@ use rsm_mad::wire::congestion::{
 pub struct KeyPolicy {
     /// Whether agents hide the key from requests with another one.
     pub protects: bool,
-    /// Seconds after which an agent gives up its protection once a request had a wrong key; zero:
-    /// never.
+    /// Seconds after which an agent gives up its protection once a request had a wrong key; zero
+    /// for never.
     pub lease_s: u16,
 }
 
@@ -21,18 +21,18 @@ pub struct KeyPolicy {
 pub struct CongestionPolicy {
     /// Whether settings are read and written at all.
     pub enabled: bool,
-    /// The CC_Key of all requests.
+    /// CC_Key of all requests.
     pub key: u64,
-    /// How agents get this key; `None`: they keep theirs.
+    /// How agents get this key; `None` if they keep their own.
     pub gives_key: Option<KeyPolicy>,
-    /// The most requests in flight, 1 or more; one to each agent.
+    /// Bound of the requests in flight, 1 or more; each agent has at most one.
     pub window: u32,
-    /// The settings of switches. Fields outside its Control_Map are left as they are.
+    /// The settings of switches. Fields outside Control_Map stay as they are.
     pub switch: SwitchCongestionSetting,
-    /// The settings of adapters. Entries outside its Control_Map are left as they are, and all of
-    /// it where the map is empty.
+    /// The settings of adapters. Entries outside Control_Map stay as they are, and all settings do
+    /// if the map is empty.
     pub adapter: CaCongestionSetting,
-    /// The table of adapters; empty: it is left as it is.
+    /// The table of adapters; if empty, adapters keep theirs.
     pub table: Vec<CongestionControlTableEntry>,
 }
 
@@ -51,37 +51,37 @@ impl Default for CongestionPolicy {
 }
 
 impl CongestionPolicy {
-    /// The default of [`CongestionPolicy::window`]: half of the queue that Linux has for general
-    /// service datagrams of a port, so that answers to hosts find room.
+    /// Default of [`CongestionPolicy::window`]: half of Linux's queue for general service datagrams
+    /// of a port, so that answers to hosts have room.
     pub const WINDOW: u32 = 64;
 
-    /// Whether anything is wanted of switches.
+    /// Whether switches need any request.
     pub fn concerns_switches(&self) -> bool {
         self.gives_key.is_some() || self.sets_switches()
     }
 
-    /// Whether anything is wanted of adapters.
+    /// Whether adapters need any request.
     pub fn concerns_adapters(&self) -> bool {
         self.gives_key.is_some() || self.sets_adapters() || !self.table.is_empty()
     }
 
-    /// Whether settings of switches are wanted.
+    /// Whether switches get settings.
     pub fn sets_switches(&self) -> bool {
         !self.switch.control_map().is_empty()
     }
 
-    /// Whether settings of adapters are wanted.
+    /// Whether adapters get settings.
     pub fn sets_adapters(&self) -> bool {
         self.adapter.control_map() != 0
     }
 
-    /// The number of blocks of the table.
+    /// Number of blocks of the table.
     pub fn table_blocks(&self) -> u8 {
-        // The configuration takes 128 entries at most.
+        // The configuration accepts at most 128 entries.
         self.table.len().div_ceil(TABLE_BLOCK_LEN) as u8
     }
 
-    /// A block of the table.
+    /// The content of a block of the table.
     pub fn table_block(&self, block: u8) -> CongestionControlTable {
         let mut wanted = CongestionControlTable::default();
         wanted.set_ccti_limit(self.table.len().saturating_sub(1) as u16);
@@ -93,7 +93,8 @@ impl CongestionPolicy {
         wanted
     }
 
-    /// Whether a block of an adapter's table is as wanted; entries above the limit do not count.
+    /// Whether a block of an adapter's table is as planned; entries above the table's limit do not
+    /// count.
     pub fn has_table_block(&self, block: u8, held: &CongestionControlTable) -> bool {
         let wanted = self.table_block(block);
         let first = usize::from(block) * TABLE_BLOCK_LEN;
@@ -101,7 +102,7 @@ impl CongestionPolicy {
         held.ccti_limit() == wanted.ccti_limit() && held.entries[..used] == wanted.entries[..used]
     }
 
-    /// Whether an agent's key is as wanted.
+    /// Whether the key of an agent is as planned.
     pub fn has_key(&self, held: &CongestionKeyInfo) -> bool {
         self.gives_key.is_none_or(|wanted| {
             held.cc_key() == self.key
@@ -110,7 +111,7 @@ impl CongestionPolicy {
         })
     }
 
-    /// `held` with the key that the agent is to have.
+    /// CongestionKeyInfo based on `held`, with the planned key.
     pub fn key_info(&self, held: &CongestionKeyInfo) -> CongestionKeyInfo {
         let mut wanted = *held;
         if let Some(policy) = self.gives_key {
@@ -122,7 +123,8 @@ impl CongestionPolicy {
         wanted
     }
 
-    /// The settings of a switch with these external ports, and port 0 where it is an enhanced one.
+    /// The settings of a switch with these ports: its external ones, and port 0 if that is an
+    /// enhanced one.
     pub fn switch_setting(&self, ports: SwitchPorts) -> SwitchCongestionSetting {
         let mut wanted = self.switch;
         wanted.victim_mask = ports.of(&self.switch.victim_mask);
@@ -130,7 +132,7 @@ impl CongestionPolicy {
         wanted
     }
 
-    /// Whether a switch is set as wanted, in the fields of Control_Map.
+    /// Whether the settings of a switch are as planned, in the fields of Control_Map.
     pub fn has_switch_setting(&self, ports: SwitchPorts, held: &SwitchCongestionSetting) -> bool {
         let wanted = self.switch_setting(ports);
         let map = wanted.control_map();
@@ -149,7 +151,7 @@ impl CongestionPolicy {
                 || held.marking_rate() == wanted.marking_rate())
     }
 
-    /// Whether an adapter is set as wanted, in the service levels of Control_Map.
+    /// Whether the settings of an adapter are as planned, in the service levels of Control_Map.
     pub fn has_adapter_setting(&self, held: &CaCongestionSetting) -> bool {
         let map = self.adapter.control_map();
         let mut levels = self.adapter.entries.iter().zip(&held.entries).enumerate();
@@ -172,17 +174,17 @@ impl CongestionPolicy {
 /// The ports of a switch that can mark packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchPorts {
-    /// The number of its external ports.
+    /// Number of external ports.
     pub external: u8,
-    /// Whether port 0 is an enhanced one.
+    /// Whether port 0 is an enhanced port.
     pub with_port_0: bool,
 }
 
 impl SwitchPorts {
-    /// The part of a mask that names ports of the switch.
+    /// The bits of `mask` for ports that the switch has.
     fn of(self, mask: &PortMask) -> PortMask {
         let first = u8::from(!self.with_port_0);
-        // Port 255 stands for none.
+        // Port 255 means no port.
         (first..=self.external.min(254))
             .map(PortNum)
             .filter(|&port| mask.contains(port))

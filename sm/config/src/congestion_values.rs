@@ -12,20 +12,21 @@ use super::value::{Given, HeldValue, InvalidValue, Kind, Takes, Value};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CctEntry(pub CongestionControlTableEntry);
 
-/// The delays that an adapter slows down by; empty: it keeps its own.
+/// The delays by which an adapter slows down; if empty, it keeps its own.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct CctEntries(pub Vec<CongestionControlTableEntry>);
 
-/// Ports of switches, as hexadecimal digits; port 0 is the lowest bit.
+/// Ports of switches, written as hexadecimal digits; port 0 is the lowest bit.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PortMaskValue(pub PortMask);
 
-/// Numbers up to `MAX` by service level, as pairs `SL:NUMBER`; a service level without one has 0.
+/// Numbers up to `MAX` by service level, written as pairs `SL:NUMBER`; a service level without a
+/// pair has 0.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PerLevel<const MAX: u16>(BTreeMap<u8, u16>);
 
 impl CctEntry {
-    /// Reads a shift, 0 to 3, and a multiplier, 0 to 16,383.
+    /// Parses a shift, 0 to 3, and a multiplier, 0 to 16,383.
     fn parse(text: &str) -> Option<CctEntry> {
         let (shift, multiplier) = text.split_once(':')?;
         let shift = number(shift.trim()).filter(|&shift| shift <= 3)?;
@@ -39,7 +40,7 @@ impl CctEntry {
 }
 
 impl CctEntries {
-    /// The most entries: those of OpenSM.
+    /// Bound of the entries, the same as OpenSM's.
     pub const MAX: usize = 128;
 
     fn parse(text: &str) -> Option<CctEntries> {
@@ -54,7 +55,7 @@ impl CctEntries {
 }
 
 impl PortMaskValue {
-    /// Reads up to 64 hexadecimal digits, with or without 0x before them.
+    /// Parses up to 64 hexadecimal digits, with or without `0x`.
     fn parse(text: &str) -> Option<PortMaskValue> {
         let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
         let digits = digits.unwrap_or(text).as_bytes();
@@ -91,8 +92,8 @@ impl<const MAX: u16> PerLevel<MAX> {
     }
 }
 
-/// The pairs of `held`, as a [`PerLevel`] shows them, with that of OpenSM's line `SL NUMBER` in
-/// place of an earlier one.
+/// The pairs of `held`, as a [`PerLevel`] writes them, where OpenSM's line `SL NUMBER` replaces an
+/// earlier pair of its service level. `None` if the line has another form.
 pub(super) fn with_level(held: Option<HeldValue>, line: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     let (level, value) = (number(words.next()?)?, words.next()?);

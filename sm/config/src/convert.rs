@@ -1,55 +1,58 @@
-//! Conversions of OpenSM's values, which the schema names and `opensm` carries out.
+//! Conversions of OpenSM's values: the schema names them, and `opensm` carries them out.
 
-/// The conversion of OpenSM's value to rsm's.
+/// How a value of OpenSM becomes a value of rsm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Convert {
-    /// A number, as C writes numbers.
+    /// A number in C's syntax.
     Number,
-    /// The same. With this value, OpenSM's default, rsm keeps its own default: OpenSM writes every
-    /// key into a configuration, so that its default is no decision of the operator.
+    /// A number in C's syntax, unless it is this one, OpenSM's default: then rsm keeps its own
+    /// default. OpenSM writes every key into a configuration, so that its default is no decision of
+    /// the operator.
     NumberUnless(u64),
-    /// The same, as the first time-out in milliseconds; the shortest and the longest time-out give
-    /// way to it.
+    /// The first time-out in milliseconds, unless it is this number, OpenSM's default. If
+    /// necessary, the shortest or the longest time-out changes as well, to include it.
     TimeoutUnless(u64),
-    /// The same, as the most requests in flight: 0 is no limit, and rsm has limits of its own.
+    /// Bound of the requests in flight, unless it is this number, OpenSM's default. 0 means no
+    /// limit, and rsm has limits of its own.
     WindowUnless(u64),
-    /// A number of seconds, kept here in milliseconds.
+    /// Seconds, which become milliseconds.
     Seconds,
     /// TRUE or FALSE.
     Flag,
-    /// The same, where the key here has the opposite meaning.
+    /// TRUE or FALSE, for a key of rsm with the opposite meaning.
     NotFlag,
-    /// The same. With this value, OpenSM's default, rsm keeps its own default.
+    /// TRUE or FALSE, unless it is this value, OpenSM's default: then rsm keeps its own default.
     FlagUnless(bool),
-    /// A number; -1 is not set.
+    /// A number; -1 means not set.
     Limit,
-    /// A GUID, zero for none.
+    /// A GUID; zero means none.
     Guid,
-    /// A file or directory name.
+    /// Name of a file or directory.
     Path,
-    /// The same. With this value, OpenSM's default, rsm keeps its own default.
+    /// Name of a file or directory, unless it is this one, OpenSM's default: then rsm keeps its own
+    /// default.
     PathUnless(&'static str),
-    /// The same. A path that ends with this one, OpenSM's default, counts only if there is such a
-    /// file: OpenSM writes it into every configuration.
+    /// Name of a file. A path that ends with this one, OpenSM's default, counts only if the file
+    /// exists: OpenSM writes it into every configuration.
     PathIfThere(&'static str),
-    /// A list of engines, of which the first that rsm has an engine for is taken.
+    /// A list of engines. The first one counts for which rsm has an engine.
     Engines,
-    /// A number that only managers of the subnet know; with 1, OpenSM's default, none is set.
+    /// A number that only managers of the subnet know. 1, OpenSM's default, means that none is set.
     SaKey,
-    /// A word that means the same here.
+    /// A word with the same meaning in rsm.
     Text,
-    /// The VLs of service levels; where there are fewer, VL 0 follows.
+    /// The VLs of service levels; missing ones are VL 0.
     SlToVl,
-    /// 0 leaves virtual ports alone, 1 turns them off, 2 turns them on.
+    /// 0 leaves virtual ports as they are, 1 turns them off, 2 turns them on.
     Virtualization,
-    /// 0 and 255 (NVIDIA's default) leave the devices alone, 1 enables FDR10, 2 disables it.
+    /// 0 and 255 (NVIDIA's default) leave the devices as they are, 1 enables FDR10, 2 disables it.
     Fdr10,
-    /// 0 leaves aggregation nodes alone, 1 turns them off; with 2, the default of NVIDIA's manager,
-    /// rsm keeps its own default.
+    /// 0 leaves aggregation nodes as they are, 1 turns them off. With 2, the default of NVIDIA's
+    /// manager, rsm keeps its own default.
     AggregationNodes,
-    /// A service level and its number; the lines of other service levels stay.
+    /// A service level and its number; other service levels keep theirs.
     PerLevel,
-    /// A mask: 0 leaves the hardware alone; this value enables everything supported, which is the
-    /// hardware's default.
+    /// A mask. 0 leaves the hardware as it is; this value enables everything supported, which is
+    /// the hardware's default.
     Mask(u64),
 }

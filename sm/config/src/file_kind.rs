@@ -1,4 +1,4 @@
-//! The kinds of files, by their names and first lines.
+//! Recognises the kind of a file by its name and first line.
 
 use std::fmt;
 use std::path::Path;
@@ -86,8 +86,8 @@ impl FileKind {
     }
 }
 
-/// Whether a text that begins with the line `first` defines partitions: `NAME=P_KEY : MEMBERS ;`,
-/// of which the last word is often forgotten.
+/// Whether a text with the first line `first` defines partitions: `NAME=P_KEY : MEMBERS ;`. The
+/// semicolon may be missing, because operators often forget it.
 fn defines_a_partition(first: &str, text: &str) -> bool {
     let before = first.split_once(':').map(|(before, _)| before);
     let is_keyed = before.is_some_and(|before| before.contains('=') && !before.contains('"'));

@@ -1,12 +1,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// How much a finding matters.
+/// Severity of a finding about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConfigSeverity {
-    /// For information: the entry is fine, but does nothing here.
+    /// The entry is valid, and has no effect here.
     Note,
-    /// The entry is used, or dropped, in a way its author may not have meant.
+    /// The entry is used or dropped in a way that its author may not have meant.
     Warning,
     /// The file cannot be used as it is.
     Error,
@@ -22,7 +22,7 @@ impl fmt::Display for ConfigSeverity {
     }
 }
 
-/// One message about one place of a file.
+/// One message about one place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFinding {
     /// The file.
@@ -31,7 +31,7 @@ pub struct ConfigFinding {
     pub line: usize,
     /// The character in the line, from 1.
     pub column: usize,
-    /// How much it matters.
+    /// Severity of the message.
     pub severity: ConfigSeverity,
     /// The text found there.
     pub found: String,
@@ -40,7 +40,7 @@ pub struct ConfigFinding {
 }
 
 impl ConfigFinding {
-    /// A file that may be missing is missing; `effect` is what holds instead.
+    /// The finding that an optional file is missing; `effect` says what applies instead.
     pub(super) fn no_such_file(file: &Path, effect: &str) -> ConfigFinding {
         ConfigFinding {
             file: file.to_owned(),
@@ -72,13 +72,13 @@ impl fmt::Display for ConfigFinding {
 #[derive(Debug, Default)]
 pub struct Findings {
     file: PathBuf,
-    /// The byte offset of each line's start.
+    /// Byte offset of each line's start.
     lines: Vec<usize>,
     all: Vec<ConfigFinding>,
 }
 
 impl Findings {
-    /// No findings yet about `file`, whose content is `text`.
+    /// Starts the findings about `file`, whose content is `text`.
     pub fn new(file: &Path, text: &str) -> Findings {
         let starts = text.match_indices('\n').map(|(at, _)| at + 1);
         Findings {
@@ -88,7 +88,7 @@ impl Findings {
         }
     }
 
-    /// Adds a finding about the byte `offset` of `text`.
+    /// Adds a finding about the text at the byte `offset`.
     pub fn at(
         &mut self,
         text: &str,
@@ -110,7 +110,7 @@ impl Findings {
         });
     }
 
-    /// All findings, in the order of the file.
+    /// Returns all findings, in the order of the file.
     pub fn finish(mut self) -> Vec<ConfigFinding> {
         self.all.sort_by_key(|f| (f.line, f.column));
         self.all

@@ -1,4 +1,4 @@
-//! Reads OpenSM's `guid2lid`: `0xGUID 0xMINLID 0xMAXLID` on a line, empty lines between.
+//! Parser of OpenSM's `guid2lid`: lines of `0xGUID 0xMINLID 0xMAXLID`, with empty lines between.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,21 +12,21 @@ use super::number;
 /// The claims of a `guid2lid` file.
 #[derive(Clone, Debug, Default)]
 pub struct Guid2Lid {
-    /// Port GUID → LIDs; `last_seen` is 0. No two overlap.
+    /// Claims by port GUID, with `last_seen` 0. No two overlap.
     pub claims: BTreeMap<Guid, LidClaim>,
-    /// Port GUID → the line of its claim, from 1.
+    /// Line of each claim, from 1, by port GUID.
     pub lines: BTreeMap<Guid, usize>,
     /// The entries that were dropped, and why.
     pub findings: Vec<ConfigFinding>,
 }
 
-/// Reads `text`, which `file` holds. Of several entries that claim one LID or name one port, the
-/// first stays; an invalid claim is dropped. Both are warnings: one bad entry must not cost other
-/// ports their LIDs.
+/// Parses `text`, the content of `file`. If several entries claim one LID or name one port, the
+/// first one counts; invalid claims are dropped. Both are warnings: one bad entry must not cost
+/// other ports their LIDs.
 pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
     let mut findings = Findings::new(file, text);
     let mut claims: BTreeMap<Guid, LidClaim> = BTreeMap::new();
-    // First LID of a claim → its last LID and port.
+    // Last LID and port of each claim, by its first LID.
     let mut taken: BTreeMap<u16, (u16, Guid)> = BTreeMap::new();
     let mut lines = BTreeMap::new();
     let mut offset = 0;
@@ -64,8 +64,8 @@ pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
             drop(format!("port {guid} has an entry before this one"));
             continue;
         }
-        // Claims do not overlap, so only the last that begins at or before this one's end can meet
-        // it.
+        // Claims do not overlap, so only the last one that begins at or before the end of this one
+        // can overlap it.
         let before = taken.range(..=last).next_back();
         if let Some((_, &(_, other))) = before.filter(|(_, (end, _))| *end >= first) {
             drop(format!("port {other} has one of these LIDs"));

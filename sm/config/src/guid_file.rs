@@ -1,4 +1,4 @@
-//! Reads a root GUID file: a GUID on each line, `#` begins a comment. The rest of the line is a
+//! Parser of a root GUID file: a GUID on each line; `#` begins a comment. The rest of the line is a
 //! name for operators.
 
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ use rsm_ids::Guid;
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
-/// The GUIDs of a file, and the findings about it. Of use only if no finding is an error: a root
-/// that is missing because of a slip would change every route.
+/// Parses the file; returns the GUIDs and the findings. The GUIDs may be used only if no finding is
+/// an error: a root that is missing because of a slip would change every route.
 pub fn parse_guid_file(file: &Path, text: &str) -> (BTreeSet<Guid>, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut guids = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! When ports are unhealthy, and the consequence.
+//! The policy about unhealthy ports: when a port is unhealthy, and the consequence.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub enum Symptom {
     IntegrityErrors,
     /// ExcessiveBufferOverrunErrors.
     Overruns,
-    /// Reports of the port itself: traps 129 to 131 (IBA 14.2.5.1).
+    /// The port's own reports: traps 129 to 131 (IBA 14.2.5.1).
     Reports,
 }
 
@@ -35,7 +35,7 @@ impl Symptom {
         Symptom::Reports,
     ];
 
-    /// The counter that counts it.
+    /// The counter of this symptom; `None` for reports.
     pub const fn counter(self) -> Option<Counter> {
         match self {
             Symptom::SymbolErrors => Some(Counter::SymbolError),
@@ -48,8 +48,8 @@ impl Symptom {
         }
     }
 
-    /// The limit in an hour without a configuration. A link at the bit error ratio that IBA permits
-    /// (10^-12, IBA 5.10) has 120 symbol errors in an hour; the others take a few within minutes.
+    /// Default of the limit per hour. A link at the bit error ratio that IBA permits (10^-12, IBA
+    /// 5.10) has 120 symbol errors in an hour; of the other symptoms, healthy links show none.
     pub(crate) const fn usual_limit(self) -> u32 {
         match self {
             Symptom::SymbolErrors => 120,
@@ -62,7 +62,7 @@ impl Symptom {
         }
     }
 
-    /// In words, in the plural.
+    /// Name of the symptom in words, in the plural.
     pub const fn name(self) -> &'static str {
         match self {
             Symptom::SymbolErrors => "symbol errors",
@@ -78,15 +78,15 @@ impl Symptom {
     }
 }
 
-/// The treatment of unhealthy cables between switches.
+/// How routes treat unhealthy cables between switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Isolate {
-    /// Findings name them.
+    /// Findings name the cables.
     Off,
-    /// Findings name them, with the command that keeps routes off them.
+    /// Findings name the cables, with the command that keeps routes off them.
     #[default]
     Suggest,
-    /// Routes go around them, as far as all ports stay reachable.
+    /// Routes avoid the cables, as far as all ports stay reachable.
     On,
 }
 
@@ -94,7 +94,7 @@ impl Isolate {
     /// All values.
     pub const ALL: [Isolate; 3] = [Isolate::Off, Isolate::Suggest, Isolate::On];
 
-    /// The word in the configuration.
+    /// Word for the value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Isolate::Off => "off",
@@ -104,7 +104,7 @@ impl Isolate {
     }
 }
 
-/// Occurrences in an hour from which on a port is unhealthy, by symptom; zero: never.
+/// Occurrences per hour that make a port unhealthy, by symptom; zero for never.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SymptomLimits(pub [u32; Symptom::ALL.len()]);
 
@@ -121,16 +121,16 @@ impl Default for SymptomLimits {
     }
 }
 
-/// When ports are unhealthy, and the consequence.
+/// When ports are unhealthy, and what follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HealthPolicy {
-    /// The consequence.
+    /// How routes treat unhealthy cables between switches.
     pub isolate: Isolate,
-    /// Whether the link of a host's port that sends traps without an end is disabled.
+    /// Whether the link of a host's port that sends traps without pause is disabled.
     pub disables_babbling: bool,
-    /// When a port is unhealthy.
+    /// The limits of the symptoms.
     pub limits: SymptomLimits,
-    /// The time without an error from which on an unhealthy port is healthy again.
+    /// Time without an error after which an unhealthy port is healthy again.
     pub quiet: Duration,
 }
 

@@ -1,13 +1,13 @@
 //! The configuration: rsm's own TOML, and the files that operators of OpenSM already have.
 //!
-//! A file is read as a whole, every error in it is reported with its place, the text found and the
-//! text expected; with one error nothing of it is used. [`Config::sample`] documents every key.
+//! A file is read as a whole. Every error is reported with its place, the text found and the text
+//! expected; with one error, nothing of the file is used. [`Config::sample`] documents every key.
 //!
-//! In: files and their text. Out: a [`Config`], the policies that planner, sweep, monitor and SA
-//! take, and findings about what was found. [`overlay`] holds what operators change while rsm runs,
-//! [`m_keys`] the keys of ports.
+//! In: files and their text. Out: a [`Config`], the policies for planner, sweep, monitor and SA,
+//! and findings about the files. [`overlay`] has the partitions that operators change while rsm
+//! runs, [`m_keys`] the keys of ports.
 //!
-//! Nothing here knows a subnet: a name or GUID that no port has is found by those who plan.
+//! Must never know a subnet: whether a port has a given name or GUID is for the planner to find.
 
 #[macro_use]
 mod sections;
@@ -112,7 +112,7 @@ use rsm_routing::engine::Categories;
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or has any error.
+/// Fails if the file cannot be read, or has any error.
 pub fn load_categories(file: &Path) -> Result<Categories, ConfigError> {
     let (categories, findings) = parse_categories(file, &text_file::read_text(file)?);
     if finding::any_error(&findings) {
@@ -125,7 +125,7 @@ pub fn load_categories(file: &Path) -> Result<Categories, ConfigError> {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or has any error.
+/// Fails if the file cannot be read, or has any error.
 pub fn load_guid_file(file: &Path) -> Result<BTreeSet<Guid>, ConfigError> {
     let (guids, findings) = parse_guid_file(file, &text_file::read_text(file)?);
     if finding::any_error(&findings) {

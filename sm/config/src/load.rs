@@ -1,4 +1,4 @@
-//! Configurations, from their files.
+//! Reading configurations from files.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::finding::{ConfigFinding, any_error};
 use super::text_file::read_text;
 use super::{Config, ConfigError, FileKind, opensm, toml_file};
 
-/// A configuration that can be put in force, and the findings about its file.
+/// A valid configuration, and the findings about its file.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The configuration.
@@ -16,22 +16,22 @@ pub struct Loaded {
 }
 
 impl Config {
-    /// Reads a configuration file: TOML, or an `opensm.conf`; and finds the key of the SA beside it.
+    /// Reads a configuration file, TOML or an `opensm.conf`, and looks for the SA's key beside it.
     ///
     /// # Errors
     ///
-    /// If the file has any error there is no configuration, and the one in force stays.
+    /// Fails if the file has any error; the configuration in force then stays.
     pub fn load(file: &Path) -> Result<Loaded, ConfigError> {
         let mut loaded = Config::parse(file, &read_text(file)?)?;
         loaded.config.find_sa_key(file);
         Ok(loaded)
     }
 
-    /// [`load`](Config::load) from a text; `file` names it in findings.
+    /// As [`load`](Config::load), from a text; `file` names it in findings.
     ///
     /// # Errors
     ///
-    /// As [`load`](Config::load).
+    /// Fails as [`load`](Config::load) does.
     pub fn parse(file: &Path, text: &str) -> Result<Loaded, ConfigError> {
         let (config, findings) = match FileKind::recognise(file, text) {
             FileKind::Toml => toml_file::parse(file, text),

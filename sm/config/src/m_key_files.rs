@@ -1,5 +1,5 @@
-//! The files of M_Keys: the secret that keys are derived from, and OpenSM's `guid2mkey` and
-//! `neighbors`. No finding shows a key.
+//! Parsers of the files of M_Keys: the secret that keys are derived from, and OpenSM's `guid2mkey`
+//! and `neighbors`. No finding shows a key.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,18 +13,18 @@ use super::text_file::read_text;
 use super::{ConfigError, SmConfig};
 use crate::m_keys::{ForeignKeys, SECRET_BYTES, SECRETS_MAX, Secret};
 
-/// Access of others than the owner.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-/// The lines of OpenSM's two files.
+/// The expected form of a line of `guid2mkey`.
 const TABLE_LINE: &str = "expected `0xGUID 0xM_KEY`";
 const NEIGHBORS_LINE: &str = "expected `0xGUID:PORT 0xGUID:PORT`";
 
-/// A port of a cable: GUID, and number at its node.
+/// One end of a cable: GUID of the port, and its number.
 pub type CableEnd = (Guid, u8);
 
-/// The secrets of a file: 64 hexadecimal digits on each line, `#` begins a comment. The first is in
-/// use, ports may hold keys of the others.
+/// Parses the secrets of a file: 64 hexadecimal digits on each line; `#` begins a comment. The
+/// first secret is in use; ports may hold keys of the others.
 pub fn parse_m_key_secrets(file: &Path, text: &str) -> (Vec<Secret>, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut secrets: Vec<Secret> = Vec::new();
@@ -67,7 +67,7 @@ pub fn parse_m_key_secrets(file: &Path, text: &str) -> (Vec<Secret>, Vec<ConfigF
 ///
 /// # Errors
 ///
-/// If the file cannot be read, has any error, or others than its owner have access to it.
+/// Fails if the file cannot be read, has any error, or can be read by others than its owner.
 pub fn load_m_key_secrets(file: &Path) -> Result<Vec<Secret>, ConfigError> {
     let text = read_text(file)?;
     let (secrets, mut findings) = parse_m_key_secrets(file, &text);
@@ -79,12 +79,12 @@ pub fn load_m_key_secrets(file: &Path) -> Result<Vec<Secret>, ConfigError> {
     }
 }
 
-/// The error that others than the owner of a secret `file` have access to it, if they have; `why`
-/// they must not.
+/// The error that others than the owner can read a secret `file`, if they can; `why` says why they
+/// must not.
 ///
 /// # Errors
 ///
-/// If there is no such file any more.
+/// Fails if the file no longer exists.
 pub(super) fn access_of_others(
     file: &Path,
     text: &str,
@@ -107,7 +107,7 @@ pub(super) fn access_of_others(
     Ok(findings.finish())
 }
 
-/// The port GUID and the M_Key on a line of `guid2mkey`: `0xGUID 0xM_KEY`.
+/// Parses the port GUID and M_Key on a line of `guid2mkey`: `0xGUID 0xM_KEY`.
 pub fn guid2mkey_entry(line: &str) -> Option<(Guid, u64)> {
     let mut words = line.split_whitespace();
     let guid = number(words.next()?).filter(|&guid| guid != 0)?;
@@ -115,7 +115,7 @@ pub fn guid2mkey_entry(line: &str) -> Option<(Guid, u64)> {
     words.next().is_none().then_some((Guid(guid), key))
 }
 
-/// The ends of the cable on a line of `neighbors`: `0xGUID:PORT 0xGUID:PORT`.
+/// Parses the ends of a cable on a line of `neighbors`: `0xGUID:PORT 0xGUID:PORT`.
 pub fn neighbors_entry(line: &str) -> Option<(CableEnd, CableEnd)> {
     let mut words = line.split_whitespace();
     let mut end = || {
@@ -127,17 +127,17 @@ pub fn neighbors_entry(line: &str) -> Option<(CableEnd, CableEnd)> {
     words.next().is_none().then_some(cable)
 }
 
-/// The findings about a `guid2mkey`.
+/// Checks a `guid2mkey`; returns the findings.
 pub(super) fn check_m_key_table(file: &Path, text: &str) -> Vec<ConfigFinding> {
     entries(file, text, guid2mkey_entry, TABLE_LINE).1
 }
 
-/// The findings about a `neighbors`.
+/// Checks a `neighbors`; returns the findings.
 pub(super) fn check_m_key_neighbors(file: &Path, text: &str) -> Vec<ConfigFinding> {
     entries(file, text, neighbors_entry, NEIGHBORS_LINE).1
 }
 
-/// The entries of a file of lines; a line that is none is a warning and left out.
+/// Parses a file with one entry per line. A line with another form is skipped with a warning.
 fn entries<T>(
     file: &Path,
     text: &str,
@@ -172,12 +172,12 @@ fn entries<T>(
     (found, findings.finish())
 }
 
-/// Reads the files that `sm.m_key_table_file` and `sm.m_key_neighbors_file` name; lines in error
-/// are left out, see `check_m_key_table`.
+/// Reads the files that `sm.m_key_table_file` and `sm.m_key_neighbors_file` name. Lines in error
+/// are skipped; `check_m_key_table` reports them.
 ///
 /// # Errors
 ///
-/// If a file cannot be read.
+/// Fails if a file cannot be read.
 pub fn load_foreign_m_keys(sm: &SmConfig) -> Result<ForeignKeys, ConfigError> {
     let mut keys = ForeignKeys::default();
     if let Some(file) = &sm.m_key_table_file {

@@ -1,20 +1,20 @@
 //! M_Keys of ports (IBA 14.2.4): one for all ports, or one for each, derived from a secret.
 //!
-//! The M_Key of a port is held by the port itself, that of a switch by its port 0. A port with a
-//! key of its own holds
+//! A port holds its own M_Key, and port 0 of a switch holds the M_Key of the switch. If each port
+//! has its own key, that is
 //!
 //! ```text
 //! HMAC-SHA256(secret, "rsm M_Key 1" ‖ generation ‖ node GUID ‖ port ‖ attempt)
 //! ```
 //!
-//! of which the first eight bytes count, big-endian; so are generation and node GUID (eight bytes
-//! each), port and attempt are a byte each. The port is 0 for a switch, and the attempt 0, or the
-//! first one after it whose key is not zero. Node GUID and port number, not the port GUID: a manager
-//! that knows a cable of an earlier run must know the key of the port behind it before that answers
-//! anything, as at protection levels 2 and 3.
+//! of which the first eight bytes count, big-endian. Generation and node GUID are eight bytes each,
+//! big-endian too; port and attempt are a byte each. The port is 0 for a switch. The attempt is 0,
+//! or the first number whose key is not zero. Node GUID and port number are used and not the port
+//! GUID: a manager that knows a cable from an earlier run must know the key of the port behind it
+//! before that port answers anything, as at protection levels 2 and 3.
 //!
-//! A rotation counts the generation up. No generation is forgotten: a port that was away during any
-//! number of rotations is found by its key of that time.
+//! A rotation increments the generation. No generation is forgotten: a port that was absent during
+//! any number of rotations is found by its former key.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,31 +25,31 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use rsm_ids::{Guid, PortKey};
 use sha2::Sha256;
 
-/// The bytes of a secret.
+/// Length of a secret in bytes.
 pub const SECRET_BYTES: usize = 32;
 
-/// The most secrets: the one in use and those before it.
+/// Bound of the secrets: the one in use and those before it.
 pub(crate) const SECRETS_MAX: usize = 4;
 
-/// The input's first part, so that another use of the secret derives other keys.
+/// First part of the input, so that another use of the secret derives other keys.
 const LABEL: &[u8] = b"rsm M_Key 1";
 
-/// The input for the fingerprint of a secret.
+/// Input for the fingerprint of a secret.
 const FINGERPRINT: &[u8] = b"rsm M_Key secret 1";
 
-/// How many generations beyond the own one are looked for: another manager may have rotated keys
-/// since this one last knew.
+/// Generations beyond the known one whose keys are tried: another manager may have rotated keys
+/// since.
 const AHEAD: u64 = 3;
 
-/// How many generations before the own one are looked for at a port that hides its key.
+/// Generations before the known one whose keys are tried at a port that hides its key.
 const BEHIND: u64 = 8;
 
-/// A secret that keys are derived from. Its `Debug` shows nothing of it.
+/// A secret that keys are derived from. `Debug` shows nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; SECRET_BYTES]);
 
 impl Secret {
-    /// The secret of these bytes.
+    /// Creates a secret of these bytes.
     pub fn new(bytes: [u8; SECRET_BYTES]) -> Secret {
         Secret(bytes)
     }
@@ -72,11 +72,11 @@ impl Secret {
                 .iter()
                 .fold(0, |key, &byte| key << 8 | u64::from(byte))
         });
-        // 256 zeroes in a row do not happen; 1 is a key like any other.
+        // 256 zero keys in a row do not happen; 1 is a key like any other.
         derived.find(|&key| key != 0).unwrap_or(1)
     }
 
-    /// A number by which managers compare their secrets, and from which no key follows.
+    /// A number by which managers compare their secrets; no key can be derived from it.
     pub fn fingerprint(&self) -> u64 {
         let digest = hmac_sha256(&self.0, &[FINGERPRINT]);
         let (first, _) = digest.split_at(8);
@@ -92,9 +92,9 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// HMAC-SHA256 (RFC 2104) of the concatenated `parts`. `key` is no longer than a block, 64 bytes.
+/// HMAC-SHA256 (RFC 2104) of the concatenated `parts`. `key` has at most one block, 64 bytes.
 fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-    // A shorter key counts as one with zeroes behind it.
+    // A shorter key is padded with zeroes.
     let mut block = Key::<Hmac<Sha256>>::default();
     block[..key.len()].copy_from_slice(key);
     let mut mac = Hmac::<Sha256>::new(&block);
@@ -103,17 +103,17 @@ fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
 }
 
 /// How often keys were rotated: the generation of the keys of switches, and of all other ports.
-/// After doubts about another manager those of switches alone are ahead.
+/// After doubts about another manager, only the generation of switches is ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Generations {
-    /// Of switches.
+    /// Generation of switches.
     pub switches: u64,
-    /// Of ports of hosts and routers.
+    /// Generation of ports of hosts and routers.
     pub others: u64,
 }
 
 impl Generations {
-    /// The generation of keys of this kind of node.
+    /// Generation of this kind of node.
     fn of(self, is_switch: bool) -> u64 {
         match is_switch {
             true => self.switches,
@@ -125,7 +125,7 @@ impl Generations {
         self.switches.max(self.others)
     }
 
-    /// After a rotation of all keys.
+    /// The generations after a rotation of all keys.
     #[must_use]
     pub fn rotated(self) -> Generations {
         let next = self.highest().saturating_add(1);
@@ -135,8 +135,8 @@ impl Generations {
         }
     }
 
-    /// After a rotation of the keys of switches, which another manager then does not know: not the
-    /// next generation, for that manager may have begun with it unnoticed.
+    /// The generations after a rotation of the keys of switches that another manager shall not
+    /// know. Skips a generation, which that manager may have begun to use unnoticed.
     #[must_use]
     pub fn fenced(self) -> Generations {
         Generations {
@@ -155,12 +155,13 @@ impl Generations {
     }
 }
 
-/// Keys that ports hold by files of another manager, and the cables by which that reached them.
+/// Keys that ports hold according to files of another manager, and the cables by which that manager
+/// reached the ports.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct ForeignKeys {
-    /// M_Keys by port GUID; that of a switch is its node GUID.
+    /// M_Keys by port GUID; for a switch, by node GUID.
     pub by_port: BTreeMap<Guid, u64>,
-    /// The GUID of the port at the other end of a cable, by GUID and number of the port here.
+    /// GUID of the port at the other end of a cable, by GUID and number of the port here.
     pub neighbors: BTreeMap<(Guid, u8), Guid>,
 }
 
@@ -170,34 +171,35 @@ impl fmt::Debug for ForeignKeys {
     }
 }
 
-/// A port that holds an M_Key: port 0 of a switch, any port of another node.
+/// A port that holds an M_Key: port 0 of a switch, or any port of another node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyHolder {
     /// Node and port.
     pub port: PortKey,
-    /// Its GUID; zero while it is not known.
+    /// GUID of the port; zero while it is not known.
     pub guid: Guid,
-    /// Whether it is port 0 of a switch.
+    /// Whether the port is port 0 of a switch.
     pub is_switch: bool,
 }
 
-/// The M_Keys that ports are to hold, and those that they may hold from before.
+/// The M_Keys that ports shall hold, and those that they may hold from before.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct MKeyPolicy {
-    /// The key of all ports; where each has its own, one that ports may hold from before. 0: none.
+    /// The key of all ports; if each has its own, a key that ports may hold from before. 0 for
+    /// none.
     pub one: u64,
-    /// Whether each port has a key of its own. Without a secret none has.
+    /// Whether each port has its own key. Requires a secret.
     pub per_port: bool,
-    /// The secrets: the first is in use, ports may hold keys of the others.
+    /// The secrets. The first is in use; ports may hold keys of the others.
     pub secrets: Arc<[Secret]>,
     /// The generation in use.
     pub generations: Generations,
-    /// Keys that ports hold by files of another manager.
+    /// Keys that ports hold according to files of another manager.
     pub foreign: Arc<ForeignKeys>,
 }
 
 impl MKeyPolicy {
-    /// One key for all ports, and no other; 0: none.
+    /// A policy with one key for all ports and no other; 0 for none.
     pub fn one(key: u64) -> MKeyPolicy {
         MKeyPolicy {
             one: key,
@@ -205,22 +207,22 @@ impl MKeyPolicy {
         }
     }
 
-    /// The secret that keys are derived from, where each port has its own.
+    /// The secret that keys are derived from; `None` unless each port has its own key.
     pub fn secret(&self) -> Option<&Secret> {
         self.secrets.first().filter(|_| self.per_port)
     }
 
-    /// Whether every port is to hold the one key, and none may hold another from before.
+    /// Whether every port shall hold the one key, and none may hold another from before.
     pub fn is_uniform(&self) -> bool {
         self.secrets.is_empty() && self.foreign.by_port.is_empty()
     }
 
-    /// Whether ports are to hold any key.
+    /// Whether ports shall hold any key.
     pub fn protects(&self) -> bool {
         self.one != 0 || self.secret().is_some()
     }
 
-    /// The key that a port is to hold; 0: none.
+    /// The key that a port shall hold; 0 for none.
     pub fn planned(&self, holder: KeyHolder) -> u64 {
         match self.secret() {
             Some(secret) => secret.m_key(self.generations.of(holder.is_switch), holder.port),
@@ -228,8 +230,8 @@ impl MKeyPolicy {
         }
     }
 
-    /// The keys that a port may hold, each once, the likeliest first; none of them is zero, as a
-    /// port without a key accepts any.
+    /// The keys that a port may hold, without duplicates, the likeliest first. None is zero,
+    /// because a port without a key accepts any.
     pub fn candidates(&self, holder: KeyHolder) -> Vec<u64> {
         let mut keys = vec![self.planned(holder)];
         let own = self.generations.of(holder.is_switch);
@@ -262,8 +264,8 @@ impl MKeyPolicy {
         seen
     }
 
-    /// The key of a switch before a fence, or that of a host's port as if it were fenced, too; `None`
-    /// without a fence.
+    /// The key of a switch before the last fence, or of a host's port as if that were fenced, too;
+    /// `None` if there was no fence.
     fn before_fence(&self, holder: KeyHolder) -> Option<u64> {
         let other = self.generations.of(!holder.is_switch);
         let is_fenced = other != self.generations.of(holder.is_switch);
@@ -272,7 +274,7 @@ impl MKeyPolicy {
     }
 
     /// The keys of a port in the generations after its own, up to `AHEAD` after all of those in
-    /// use: a fence leaves out the generation that another manager may have begun with.
+    /// use. A fence skips the generation that another manager may have begun to use.
     pub fn later(&self, holder: KeyHolder) -> Vec<u64> {
         let first = self.generations.of(holder.is_switch).saturating_add(1);
         let later = first..=self.generations.highest().saturating_add(AHEAD);
@@ -286,8 +288,8 @@ impl MKeyPolicy {
             .collect()
     }
 
-    /// The generation after those in use in which a port holds `key`, if there is one: another
-    /// manager has rotated keys.
+    /// The generation, later than those in use, in which a port holds `key`: another manager has
+    /// rotated keys. `None` if there is none.
     pub fn ahead(&self, holder: KeyHolder, key: u64) -> Option<u64> {
         let secret = self.secret()?;
         let own = self.generations.of(holder.is_switch);
@@ -298,7 +300,7 @@ impl MKeyPolicy {
 }
 
 impl fmt::Debug for MKeyPolicy {
-    /// Shows no key.
+    /// Formats without keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MKeyPolicy")
             .field("has_one", &(self.one != 0))
@@ -316,10 +318,10 @@ mod tests {
 
     use super::*;
 
-    /// Key, parts of the message, digest.
+    /// Key, parts of the message, and digest.
     type HmacCase<'a> = (&'a [u8], &'a [&'a [u8]], &'a str);
 
-    /// RFC 4231, test cases 1, 2 and 3.
+    /// Test cases 1, 2 and 3 of RFC 4231.
     #[test]
     fn hmac_is_that_of_rfc_4231() {
         let cases: [HmacCase<'_>; 3] = [
@@ -363,15 +365,16 @@ mod tests {
         }
     }
 
-    /// `python3 -c 'import hmac; m = b"rsm M_Key 1" + (3).to_bytes(8) + (0x2c903).to_bytes(8) + b"\1\0";
-    /// print(hmac.digest(b"\7" * 32, m, "sha256")[:8].hex())'`
+    /// Computed by `python3 -c 'import hmac; m = b"rsm M_Key 1" + (3).to_bytes(8) +
+    /// (0x2c903).to_bytes(8) + b"\1\0"; print(hmac.digest(b"\7" * 32, m, "sha256")[:8].hex())'`
     #[test]
     fn key_is_the_documented_derivation() {
         let key = Secret::new([7; SECRET_BYTES]).m_key(3, holder(0x2c903, 1).port);
         assert_eq!(format!("{key:016x}"), "7c645e7682134be8");
     }
 
-    /// `python3 -c 'import hmac; print(hmac.digest(b"\7" * 32, b"rsm M_Key secret 1", "sha256")[:8].hex())'`
+    /// Computed by `python3 -c 'import hmac; print(hmac.digest(b"\7" * 32, b"rsm M_Key secret 1",
+    /// "sha256")[:8].hex())'`
     #[test]
     fn fingerprint_of_a_secret_is_no_key_and_differs_by_secret() {
         let of = |byte| Secret::new([byte; SECRET_BYTES]).fingerprint();

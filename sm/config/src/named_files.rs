@@ -1,8 +1,8 @@
-//! The files that a configuration names: what is wrong with each of them.
+//! Checks of the files that a configuration names.
 //!
-//! `rsm check-config`, `rsm migrate`, the start and a reload read them by one table, so that all
-//! four report the same. A file that is missing, cannot be read, or says nothing never passes in
-//! silence: most of them narrow what hosts may do.
+//! `rsm check-config`, `rsm migrate`, the start and a reload use the same table, so that all four
+//! report the same. A file that is missing, cannot be read, or defines nothing is always reported:
+//! most of these files restrict what hosts may do.
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,10 @@ use super::{
     parse_torus_layout, sa_key_file,
 };
 
-/// The findings about the text of a file.
+/// Checks the text of a file.
 type Check = fn(&Path, &str) -> Vec<ConfigFinding>;
 
-/// The result of a reader of its own.
+/// The findings of a file that was read, or why it could not be.
 type Read = Result<Vec<ConfigFinding>, ConfigError>;
 
 /// Adds the findings about every file that the configuration names.
@@ -35,8 +35,8 @@ pub fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<Conf
     findings
 }
 
-/// The warnings and notes about the files that the policy of a plan is made of. Forwarding tables
-/// are not among them: they can be as large as memory, and their reader has errors only.
+/// Warnings and notes about the files that make the policy of a plan. Files of forwarding tables
+/// are not among them: they can be as large as memory, and their reader reports only errors.
 ///
 /// # Errors
 ///
@@ -49,7 +49,7 @@ pub fn checked_files(config: &Config) -> Result<Vec<ConfigFinding>, ConfigError>
     }
 }
 
-/// The files of lines, each with the key that names it.
+/// The files with one entry per line, each with its key and check.
 fn texts(config: &Config) -> [(&Option<PathBuf>, &'static str, Check); 13] {
     let (sm, routing) = (&config.sm, &config.routing);
     [
@@ -133,9 +133,9 @@ fn of_policy(config: &Config) -> Vec<ConfigFinding> {
     findings
 }
 
-/// The findings about files of access and of the shared store, which rsm reads apart from those of
-/// the policy. One of access that is missing narrows access, and the fabric is managed in any case:
-/// a warning. Without one of the store rsm does not start.
+/// Findings about files of access and of the shared store, which rsm reads at other times than
+/// those of the policy. If a file of access is missing, access is restricted and the fabric is
+/// managed all the same: a warning. Without a file of the store, rsm does not start.
 fn of_access(config: &Config) -> Vec<ConfigFinding> {
     const NO_TLS: &str = "every TLS connection is refused";
     const NO_START: &str = "rsm does not start without it";
@@ -184,7 +184,7 @@ fn of_access(config: &Config) -> Vec<ConfigFinding> {
     unusable.collect()
 }
 
-/// The findings of a file that `key` names, or the one that it cannot be read.
+/// The findings about a file that `key` names; if it cannot be read, the finding that says so.
 fn told(file: &Path, key: &str, read: Read) -> Vec<ConfigFinding> {
     match read {
         Ok(findings) | Err(ConfigError::Invalid { findings }) => findings,
@@ -212,7 +212,7 @@ mod tests {
     use super::super::{FileKind, check};
     use super::*;
 
-    /// Keys with the name of a file or folder that rsm makes itself.
+    /// Keys that name a file or folder which rsm itself creates.
     const MADE: [(&str, &str); 4] = [
         ("api", "socket"),
         ("dump", "dir"),
@@ -220,7 +220,7 @@ mod tests {
         ("state", "dir"),
     ];
 
-    /// The worst severity about `file`, if `section.key` names it.
+    /// The highest severity about `file` after `section.key` names it.
     fn severity(section: &str, key: &str, file: &Path) -> Option<ConfigSeverity> {
         let (mut config, _) = (Config::default(), ());
         config.qos.enabled = true;

@@ -1,5 +1,5 @@
-//! Reads a map of node names in the format of OpenSM and infiniband-diags: on each line a node GUID
-//! and a name in double quotes; `#` begins a comment, and text behind the name is one.
+//! Parser of a map of node names in the format of OpenSM and infiniband-diags: on each line a node
+//! GUID and a name in double quotes. `#` begins a comment; text after the name is one as well.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::text_file::read_text;
 use super::text_file::unread;
 
-/// The longest name in bytes, four times a NodeDescription (IBA 14.2.5.2).
+/// Bound of a name in bytes: four times a NodeDescription (IBA 14.2.5.2).
 const NAME_MAX: usize = 256;
 
-/// The names of a file, and the findings about it. A line in error is a warning: its node keeps its
-/// NodeDescription.
+/// Parses the file; returns the names and the findings. A line in error is a warning: its node
+/// keeps its NodeDescription.
 pub fn parse_node_names(file: &Path, text: &str) -> (NodeNames, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut names = NodeNames::default();
@@ -29,7 +29,7 @@ pub fn parse_node_names(file: &Path, text: &str) -> (NodeNames, Vec<ConfigFindin
         let (guid, name) = match entry(content) {
             Ok(entry) => entry,
             Err(expected) => {
-                // A line is as long as its writer likes: the finding shows its beginning.
+                // A line may be of any length; the finding shows its beginning.
                 let shown: String = content.chars().take(60).collect();
                 let found = format!("`{}`", shown.escape_debug());
                 findings.at(text, at, ConfigSeverity::Warning, found, expected);
@@ -49,13 +49,13 @@ pub fn parse_node_names(file: &Path, text: &str) -> (NodeNames, Vec<ConfigFindin
     (names, findings.finish())
 }
 
-/// GUID and name of a line.
+/// Parses GUID and name of a line.
 ///
 /// # Errors
-/// The form expected.
+/// Returns the expected form.
 fn entry(line: &str) -> Result<(Guid, &str), &'static str> {
     const FORM: &str = "expected a node GUID and a name in double quotes";
-    // The quote may follow the GUID at once.
+    // The quote may directly follow the GUID.
     let (before, rest) = line.split_once('"').ok_or(FORM)?;
     let guid: Guid = before.trim_end().parse().map_err(|_| FORM)?;
     let (name, _) = rest
@@ -71,8 +71,9 @@ fn entry(line: &str) -> Result<(Guid, &str), &'static str> {
     Ok((guid, name))
 }
 
-/// Reads the file that `names.file` names. One that cannot be read is a warning, and every node
-/// keeps its NodeDescription: names are for operators alone, and no reason to manage no subnet.
+/// Reads the file that `names.file` names. If it cannot be read, that is a warning, and every node
+/// keeps its NodeDescription: names serve operators only, and are no reason to leave a subnet
+/// unmanaged.
 pub fn load_node_names(file: &Path) -> (NodeNames, Vec<ConfigFinding>) {
     match read_text(file) {
         Ok(text) => parse_node_names(file, &text),

@@ -1,5 +1,5 @@
-//! Reads routes to other subnets in OpenSM's format: on each line a subnet prefix and the GUID of a
-//! router's port here, `*` for any of either; `#` begins a comment.
+//! Parser of routes to other subnets in OpenSM's format: on each line a subnet prefix and the GUID
+//! of a router's port in this subnet, `*` for any; `#` begins a comment.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use rsm_ids::Guid;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::text_file::{ConfigError, read_text};
 
-/// The routers of this subnet that lead to others. The first line that fits counts.
+/// The routers of this subnet that lead to other subnets. The first line that matches counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrefixRoutes {
     routes: Vec<PrefixRoute>,
@@ -17,9 +17,9 @@ pub struct PrefixRoutes {
 /// A line of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PrefixRoute {
-    /// `None`: every prefix.
+    /// Subnet prefix; `None` for any.
     prefix: Option<u64>,
-    /// `None`: any router.
+    /// Port GUID of the router; `None` for any router.
     router: Option<Guid>,
 }
 
@@ -33,14 +33,14 @@ pub enum RouterPort {
 }
 
 impl PrefixRoutes {
-    /// The router that leads to the subnet with this prefix.
+    /// The router to the subnet with this prefix; `None` if no line matches.
     pub fn router(&self, prefix: u64) -> Option<RouterPort> {
         let mut routes = self.routes.iter();
         let route = routes.find(|route| route.prefix.is_none_or(|known| known == prefix))?;
         Some(route.router.map_or(RouterPort::Any, RouterPort::Port))
     }
 
-    /// How many lines there are.
+    /// Number of lines.
     pub fn len(&self) -> usize {
         self.routes.len()
     }
@@ -51,8 +51,8 @@ impl PrefixRoutes {
     }
 }
 
-/// The routes of a file, and the findings about it. Of use only if no finding is an error: paths
-/// would lead to the router of a later line.
+/// Parses the file; returns the routes and the findings. The routes may be used only if no finding
+/// is an error: paths would lead to the router of a later line.
 pub fn parse_prefix_routes(file: &Path, text: &str) -> (PrefixRoutes, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut routes = PrefixRoutes::default();
@@ -92,13 +92,13 @@ fn route(words: &[&str]) -> Option<PrefixRoute> {
     };
     let number = |word: &str| -> Option<u64> {
         let digits = word.strip_prefix("0x").unwrap_or(word);
-        // `from_str_radix` alone would also take a sign.
+        // `from_str_radix` alone would also accept a sign.
         let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
         is_number.then(|| u64::from_str_radix(digits, 16).ok())?
     };
     let any_or = |word: &str| match word {
         "*" => Some(None),
-        // OpenSM takes zero for any as well.
+        // As in OpenSM, zero means any as well.
         word => number(word).map(|number| Some(number).filter(|&number| number != 0)),
     };
     Some(PrefixRoute {
@@ -110,7 +110,7 @@ fn route(words: &[&str]) -> Option<PrefixRoute> {
 /// Reads the file that `sa.prefix_routes_file` names.
 ///
 /// # Errors
-/// It cannot be read, or has any error.
+/// Fails if the file cannot be read, or has any error.
 pub fn load_prefix_routes(file: &Path) -> Result<PrefixRoutes, ConfigError> {
     let (routes, findings) = parse_prefix_routes(file, &read_text(file)?);
     if any_error(&findings) {

@@ -1,5 +1,5 @@
-//! Reads limits of rates in the format of `enhanced_qos_policy_file` of NVIDIA's manager: section
-//! `BW_NAMES` gives rates a name, section `BW_RULES` gives the service levels of ports rates.
+//! Parser of rate limits in the format of `enhanced_qos_policy_file` of NVIDIA's manager: section
+//! `BW_NAMES` names rates, and section `BW_RULES` assigns rates to the service levels of ports.
 //!
 //! ```text
 //! BW_NAMES
@@ -9,8 +9,8 @@
 //! 0x0002c90000000025 = 5:slow, 7:slow
 //! ```
 //!
-//! Rates are in Mb/s; 0, and a service level that a rule leaves out, is without limit. Rule
-//! `default` is for GUIDs without a rule. Rules about groups of ports are errors: their file has
+//! Rates are in Mb/s. 0, and a service level that a rule omits, is without limit. Rule `default`
+//! applies to GUIDs without a rule. Rules about groups of ports are errors: they refer to a file of
 //! another format, which rsm does not read.
 
 use std::collections::BTreeMap;
@@ -23,10 +23,10 @@ use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::text_file::{ConfigError, read_text};
 use super::value::digits;
 
-/// The limit of each service level, in Mb/s; 0: none.
+/// Limit of each service level in Mb/s; 0 for none.
 pub type LevelLimits = [u32; QosConfigSl::LEVELS];
 
-/// The limits of ports and virtual ports.
+/// Rate limits of ports and virtual ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RateLimits {
     rules: BTreeMap<Guid, LevelLimits>,
@@ -39,7 +39,7 @@ impl RateLimits {
         self.rules.get(&guid).unwrap_or(&self.default)
     }
 
-    /// How many GUIDs have a rule.
+    /// Number of GUIDs with a rule.
     pub fn len(&self) -> usize {
         self.rules.len()
     }
@@ -57,7 +57,7 @@ enum BandwidthSection {
     Rules,
 }
 
-/// The state of a reading.
+/// State of the parser.
 #[derive(Default)]
 struct Reading<'a> {
     section: Option<BandwidthSection>,
@@ -66,14 +66,14 @@ struct Reading<'a> {
     has_default: bool,
 }
 
-/// The errors of lines that cannot be read.
+/// Texts of errors about lines that cannot be parsed.
 const EXPECTED_SECTION: &str = "expected BW_NAMES or BW_RULES before anything else";
 const EXPECTED_NAME: &str = "expected a name, = and a rate in Mb/s, 0 to 1048575";
 const EXPECTED_RULE: &str =
     "expected a GUID or default, =, and service levels with names of rates: 5:slow, 7:fast";
 
-/// The limits of a file, and the findings about it. Of use only if no finding is an error: a port
-/// would send without its limit.
+/// Parses the file; returns the limits and the findings. The limits may be used only if no finding
+/// is an error: a port would send without its limit.
 pub fn parse_rate_limits(file: &Path, text: &str) -> (RateLimits, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut reading = Reading::default();
@@ -165,7 +165,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The number that decimal digits stand for; `parse` alone would also take a sign.
+/// Parses decimal digits; `parse` alone would also accept a sign.
 fn decimal(text: &str) -> Option<u32> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
@@ -174,7 +174,7 @@ fn decimal(text: &str) -> Option<u32> {
 /// Reads the file that `qos.rate_limits_file` names.
 ///
 /// # Errors
-/// It cannot be read, or has any error.
+/// Fails if the file cannot be read, or has any error.
 pub fn load_rate_limits(file: &Path) -> Result<RateLimits, ConfigError> {
     let (limits, findings) = parse_rate_limits(file, &read_text(file)?);
     if any_error(&findings) {
@@ -194,7 +194,7 @@ mod tests {
         (limits, findings.len())
     }
 
-    /// The examples of the manual of UFM.
+    /// The examples are from UFM's manual.
     #[test]
     fn rules_give_service_levels_of_guids_rates() {
         let text = "# of the manual\nBW_NAMES\nMy_bandwidth = 50\nfast=1048575\n\nBW_RULES\n\
@@ -215,7 +215,7 @@ mod tests {
         let (limits, errors) = parsed("BW_NAMES\nBW_RULES\n");
         assert_eq!((limits.of(Guid(1)), errors), (&[0; 16], 0));
         assert!(limits.is_empty());
-        // A blank file limits nothing, which is said.
+        // A blank file limits nothing, and a finding says so.
         assert_eq!(parsed(""), (RateLimits::default(), 1));
     }
 

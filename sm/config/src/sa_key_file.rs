@@ -1,4 +1,4 @@
-//! The SA's own key: in a file of its own, or in the configuration. No finding shows a key.
+//! The SA's key, in a file of its own or in the configuration. No finding shows a key.
 
 use std::path::{Path, PathBuf};
 
@@ -8,18 +8,18 @@ use super::m_key_files::access_of_others;
 use super::text_file::{read_text, unread};
 use super::{Config, ConfigError, SmConfig};
 
-/// The name of the file with the SA's key, in the folder of the configuration.
+/// Name of the file with the SA's key, in the folder of the configuration.
 pub const SA_KEY_FILE: &str = "sa.key";
 
-/// The hexadecimal digits of a key.
+/// Number of hexadecimal digits of a key.
 const DIGITS: usize = 16;
 
-/// Reads the SA's key: 16 hexadecimal digits on one line, with or without `0x` before them; `#`
-/// begins a comment.
+/// Reads the SA's key: 16 hexadecimal digits on one line, with or without `0x`; `#` begins a
+/// comment.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, has any error, or others than its owner have access to it.
+/// Fails if the file cannot be read, has any error, or can be read by others than its owner.
 pub fn load_sa_key(file: &Path) -> Result<u64, ConfigError> {
     let text = read_text(file)?;
     let (key, mut findings) = parse(file, &text);
@@ -66,8 +66,8 @@ fn parse(file: &Path, text: &str) -> (Option<u64>, Vec<ConfigFinding>) {
 }
 
 impl Config {
-    /// Names the file with the SA's key that is in the folder of the configuration `file`, unless
-    /// the configuration names a key.
+    /// Sets the file with the SA's key to the one in the folder of the configuration `file`, if it
+    /// exists and the configuration names no key.
     pub(super) fn find_sa_key(&mut self, file: &Path) {
         let beside: PathBuf = file.with_file_name(SA_KEY_FILE);
         if !self.sm.names_sa_key() && self.sm.sa_key.is_none() && beside.exists() {
@@ -77,11 +77,11 @@ impl Config {
 }
 
 impl SmConfig {
-    /// The key of requests that the SA trusts; `None`: it trusts no request.
+    /// The key of requests that the SA trusts; `None` if it trusts no request.
     ///
     /// # Errors
     ///
-    /// If the file of the key cannot be used.
+    /// Fails if the file of the key cannot be used.
     pub fn own_sa_key(&self) -> Result<Option<u64>, ConfigError> {
         let key = match &self.sa_key_file {
             Some(file) => Some(load_sa_key(file)?),
@@ -90,13 +90,13 @@ impl SmConfig {
         Ok(key.filter(|&key| key != 0 && self.why_known(key).is_none()))
     }
 
-    /// Whether the SA has a key that not everybody knows, in a file or here.
+    /// Whether the SA has a secret key, in a file or in the configuration.
     pub fn names_sa_key(&self) -> bool {
         let own = |key: u64| key != 0 && self.why_known(key).is_none();
         self.sa_key_file.is_some() || self.sa_key.is_some_and(own)
     }
 
-    /// The fault of `sa_key`, if others know it.
+    /// The fault of `sa_key`, if others know that key.
     pub(super) fn known_sa_key(&self) -> Option<&'static str> {
         self.why_known(self.sa_key?)
     }
@@ -112,7 +112,7 @@ impl SmConfig {
     }
 }
 
-/// The faults of the file that `sm.sa_key_file` names.
+/// Findings about the file that `sm.sa_key_file` names.
 pub(super) fn findings(sm: &SmConfig) -> Vec<ConfigFinding> {
     let Some(file) = &sm.sa_key_file else {
         return Vec::new();

@@ -5,9 +5,9 @@ use super::schema::Applies;
 use super::schema::{SECTIONS, fields};
 
 impl Config {
-    /// A configuration file with every key, its effect, and its default.
+    /// Generates a configuration file with every key, its effect, and its default.
     ///
-    /// Read back, it is [`Config::default`].
+    /// Parsing it gives [`Config::default`].
     pub fn sample() -> String {
         let mut config = Config::default();
         let mut out = String::from(

@@ -1,6 +1,6 @@
-//! The macro by which [`schema`](super::schema) declares its sections and keys.
+//! The macro with which [`schema`](super::schema) declares its sections and keys.
 
-/// The kind of a key: its own, or that of its type.
+/// Kind of a key: its own, or that of its type.
 macro_rules! kind {
     ($type:ty) => {
         <$type as Takes>::KIND
@@ -30,11 +30,11 @@ macro_rules! applies {
     };
 }
 
-/// Declares the sections, and of each its keys: text for the operator and for readers of the code,
-/// name, type and default; then, where the key needs them, its range of numbers, an example for a
-/// key that is not set by default, OpenSM's name for it with the conversion of its values, and `at
-/// start` where a change takes effect only at the next start.
-/// Fields under `without a key` are in the section, and not in files by that name.
+/// Declares the sections and their keys. Each key has text for the operator and for readers of the
+/// code, name, type and default; then, if needed, a range of numbers, an example if it is not set
+/// by default, OpenSM's name with the conversion of its values, and `at start` if a change takes
+/// effect only at the next start. Fields under `without a key` belong to the section, and have no
+/// key of that name in files.
 macro_rules! sections {
     ($(
         #[doc = $about:literal]
@@ -52,8 +52,8 @@ macro_rules! sections {
             $unwritten:ident: $unwritten_type:ty = $unwritten_default:expr;
         )+})?
     )+) => {
-        /// All settings of an operator. The meaning of a field, its range and its unit are also in
-        /// [`Config::sample`], which is made from the same table that reads a file.
+        /// All settings of an operator. Meaning, range and unit of each field are also in
+        /// [`Config::sample`], which is generated from the same table that parses a file.
         #[derive(Clone, Debug, PartialEq, Eq, Default)]
         pub struct Config {
             $(#[doc = $about] pub $section: $Section,)+

@@ -6,27 +6,27 @@ use std::fmt::Write as _;
 use super::Config;
 use super::schema::{SECTIONS, fields};
 
-/// The places that gave keys of a configuration their values, such as `opensm.conf:12`.
+/// Where the keys of a configuration got their values, such as `opensm.conf:12`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyOrigins {
     by_key: BTreeMap<(&'static str, &'static str), String>,
 }
 
 impl KeyOrigins {
-    /// Notes `place` as the origin of `section.key`, instead of an earlier one.
+    /// Records `place` as the origin of `section.key`, in place of an earlier one.
     pub fn set(&mut self, section: &'static str, key: &'static str, place: String) {
         self.by_key.insert((section, key), place);
     }
 
-    /// The origin of `section.key`, if it has one.
+    /// The origin of `section.key`; `None` if none was recorded.
     pub fn of(&self, section: &'static str, key: &'static str) -> Option<&str> {
         self.by_key.get(&(section, key)).map(String::as_str)
     }
 }
 
 impl Config {
-    /// The configuration as a file with the keys that differ from their defaults, each with its
-    /// origin behind it. Read back, the file is this configuration.
+    /// Generates a file with the keys that differ from their defaults, each followed by its origin.
+    /// Parsing it gives this configuration.
     pub fn short(&self, origins: &KeyOrigins) -> String {
         let (mut config, mut default) = (self.clone(), Config::default());
         let mut out = String::new();

@@ -2,10 +2,11 @@
 
 use strsim::levenshtein;
 
-/// Longer words are no slip of the pen; comparing them with every name would take long.
+/// Characters of a word above which it is no misspelling; comparing it with every name would take
+/// long.
 const COMPARED: usize = 64;
 
-/// The name that was probably meant.
+/// The name that was probably meant; `None` if no name is close enough.
 pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if given.len() > COMPARED {
         return None;
@@ -13,7 +14,7 @@ pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> 
     let most = |name: &str| name.len().max(given.len()) / 3;
     let letters = given.chars().count();
     let near = names
-        // The distance is at least the difference in letters, and takes longer.
+        // The edit distance, which takes longer, is at least the difference of the lengths.
         .filter(|name| name.chars().count().abs_diff(letters) <= most(name))
         .map(|name| (levenshtein(given, name), name))
         .filter(|(distance, name)| *distance <= most(name))

@@ -1,5 +1,5 @@
-//! Reads the files of rules about switches and ports that engines follow, in OpenSM's formats: a
-//! GUID on each line with its values, `#` begins a comment.
+//! Parsers of the files of rules about switches and ports for engines, in OpenSM's formats: a GUID
+//! on each line with its values; `#` begins a comment.
 //!
 //! | file | on each line |
 //! |---|---|
@@ -20,17 +20,17 @@ use super::c_number::number;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::text_file::{ConfigError, read_text};
 
-/// The content of a file, and the findings about it. Of use only if no finding is an error.
+/// The content of a file and the findings. The content may be used only if no finding is an error.
 type Read<T> = (T, Vec<ConfigFinding>);
 
-/// A word of a line with the byte offset of it in the text.
+/// A word of a line, with its byte offset in the text.
 #[derive(Clone, Copy)]
 pub(super) struct Word<'a> {
     pub(super) text: &'a str,
     at: usize,
 }
 
-/// One file while it is read.
+/// State of parsing one file.
 pub(super) struct Lines<'a> {
     text: &'a str,
     findings: Findings,
@@ -44,7 +44,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Passes the words of each line to `take`, which returns the word in error and what was
+    /// Passes the words of each line to `take`, which fails with the faulty word and what was
     /// expected there.
     pub(super) fn read(&mut self, mut take: impl FnMut(&[Word<'a>]) -> Result<(), Mistake<'a>>) {
         let text = self.text;
@@ -68,7 +68,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The findings, with one about a file without a line of use.
+    /// The findings, with one more if the file has no usable line.
     pub(super) fn finish(mut self, is_empty: bool, expected: &str) -> Vec<ConfigFinding> {
         if is_empty {
             let severity = ConfigSeverity::Warning;
@@ -79,7 +79,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A word in error, how much that matters, and what was expected.
+/// A faulty word, its severity, and what was expected.
 pub(super) type Mistake<'a> = (Word<'a>, ConfigSeverity, &'static str);
 
 const TWICE: &str = "it is there before, with another value";
@@ -95,7 +95,7 @@ pub(super) fn guid<'a>(word: Word<'a>) -> Result<Guid, Mistake<'a>> {
     guid.filter(|guid| !guid.is_zero()).ok_or(error(word, GUID))
 }
 
-/// The port of a switch, from its GUID and the word after that.
+/// Parses the port of a switch, from its GUID and the word after that.
 fn port<'a>(words: &[Word<'a>]) -> Result<(Guid, PortNum), Mistake<'a>> {
     const EXPECTED: &str = "expected the number of a port after the GUID, 1 to 254";
     let guid = guid(words[0])?;
@@ -105,7 +105,7 @@ fn port<'a>(words: &[Word<'a>]) -> Result<(Guid, PortNum), Mistake<'a>> {
     Ok((guid, PortNum(port.ok_or(error(word, EXPECTED))?)))
 }
 
-/// Inserts what a line says; the same key must not have two values.
+/// Inserts the entry of a line; fails if the key already has another value.
 fn insert<'a, K: Ord, V: PartialEq + Copy>(
     map: &mut BTreeMap<K, V>,
     key: K,
@@ -119,8 +119,8 @@ fn insert<'a, K: Ord, V: PartialEq + Copy>(
     }
 }
 
-/// How many hops the hop out of each port counts as. More than [`SwitchRules::MOST_HOPS`] count as
-/// that many, with a warning.
+/// Parses how many hops the hop out of each port counts as. Values above [`SwitchRules::MOST_HOPS`]
+/// are reduced to that, with a warning.
 pub fn parse_hop_weights(file: &Path, text: &str) -> Read<BTreeMap<(Guid, PortNum), u8>> {
     const EXPECTED: &str = "expected a number of hops after the port, 1 to 255";
     const CUT: &str = "it counts as 40: more would leave no cost for paths over several such hops";
@@ -145,7 +145,7 @@ pub fn parse_hop_weights(file: &Path, text: &str) -> Read<BTreeMap<(Guid, PortNu
     (hops, findings)
 }
 
-/// The ports whose load does not count.
+/// Parses the ports whose load does not count.
 pub fn parse_uncounted_ports(file: &Path, text: &str) -> Read<BTreeSet<(Guid, PortNum)>> {
     let mut lines = Lines::new(file, text);
     let mut ports = BTreeSet::new();
@@ -157,7 +157,7 @@ pub fn parse_uncounted_ports(file: &Path, text: &str) -> Read<BTreeSet<(Guid, Po
     (ports, findings)
 }
 
-/// The numbers of switches in the place of their GUIDs.
+/// Parses the numbers that replace the GUIDs of switches.
 pub fn parse_switch_ids(file: &Path, text: &str) -> Read<BTreeMap<Guid, u64>> {
     const EXPECTED: &str = "expected a number after the GUID, hexadecimal after 0x";
     let mut lines = Lines::new(file, text);
@@ -172,13 +172,13 @@ pub fn parse_switch_ids(file: &Path, text: &str) -> Read<BTreeMap<Guid, u64>> {
     (ids, findings)
 }
 
-/// The numbers of ports, from 0 on, in the order of the file.
+/// Parses the order of ports: numbers from 0 on, in the order of the file.
 pub fn parse_port_order(file: &Path, text: &str) -> Read<Numbers> {
     let mut lines = Lines::new(file, text);
     let mut order = Numbers::new();
     lines.read(|words| {
         let guid = guid(words[0])?;
-        // A file of 16 MiB has fewer lines.
+        // A file of 16 MiB has fewer than 2^32 lines.
         let next = order.len() as u32;
         match order.entry(guid) {
             std::collections::btree_map::Entry::Occupied(_) => {
@@ -208,11 +208,11 @@ fn load<T: Default>(
     Ok(read)
 }
 
-/// The rules of the files that section `routing` names.
+/// Reads the rules from the files that section `routing` names.
 ///
 /// # Errors
 ///
-/// If a file cannot be read, or has any error.
+/// Fails if a file cannot be read, or has any error.
 pub fn load_switch_rules(config: &RoutingConfig) -> Result<SwitchRules, ConfigError> {
     Ok(SwitchRules {
         hops: load(config.hop_weights_file.as_deref(), parse_hop_weights)?,
@@ -224,11 +224,11 @@ pub fn load_switch_rules(config: &RoutingConfig) -> Result<SwitchRules, ConfigEr
     })
 }
 
-/// The numbers of the file that `routing.port_order_file` names.
+/// Reads the order of ports from the file that `routing.port_order_file` names.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or has any error.
+/// Fails if the file cannot be read, or has any error.
 pub fn load_port_order(config: &RoutingConfig) -> Result<Numbers, ConfigError> {
     load(config.port_order_file.as_deref(), parse_port_order)
 }

@@ -7,15 +7,15 @@ use rsm_routing::lfts::{self, Dump};
 use super::finding::{ConfigFinding, ConfigSeverity};
 use super::text_file::ConfigError;
 
-/// The largest file of forwarding tables that is read, in bytes: OpenSM's dump of 3,456 hosts and
-/// 720 switches has a quarter of it.
+/// Bound of a file of forwarding tables in bytes; OpenSM's dump of 3,456 hosts and 720 switches has
+/// a quarter of it.
 const TABLES_MAX: u64 = 1 << 30;
 
-/// Reads a file of forwarding tables; see [`lfts`].
+/// Reads a file of forwarding tables; [`lfts`] describes its formats.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or does not hold forwarding tables.
+/// Fails if the file cannot be read, or has no forwarding tables.
 pub fn load_tables(file: &Path) -> Result<Dump, ConfigError> {
     let unread = |source| ConfigError::Read {
         path: file.to_owned(),

@@ -294,7 +294,7 @@ fn a_file_that_is_no_text_is_refused() {
         );
         assert!(text.starts_with(&place), "{text}");
     }
-    // The same in a file that the configuration names: its place is named once.
+    // For a file that the configuration names, the error states its place once.
     let partitions = dir.path().join("partitions.conf");
     fs::write(
         &partitions,
@@ -349,7 +349,7 @@ fn every_key_is_in_the_page_of_guards() {
         missing, [""; 0],
         "docs/guards.md does not say what guards these keys"
     );
-    // And no key that there is not.
+    // The page names only keys that exist.
     let (_, keys) = page.split_once("\n## Configuration\n").unwrap();
     let words = keys.split('`').skip(1).step_by(2);
     let sections: Vec<&str> = fields().iter().map(|key| key.section).collect();

@@ -1,4 +1,4 @@
-//! Text files of bounded size, and why rsm does not use one.
+//! Reads text files of bounded size, and says why rsm does not use one.
 
 use std::error::Error as _;
 use std::fs::File;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use super::FileKind;
 use super::finding::{ConfigFinding, ConfigSeverity};
 
-/// The largest file that is read, in bytes. A `guid2lid` of a full subnet is two megabytes.
+/// Bound of a file in bytes. A `guid2lid` of a full subnet has two megabytes.
 pub const FILE_MAX: u64 = 16 * 1024 * 1024;
 
-/// A file that rsm does not use, not even in part.
+/// Why rsm does not use a file, not even in part.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.
@@ -19,7 +19,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: io::Error,
     },
@@ -28,32 +28,32 @@ pub enum ConfigError {
     NotText {
         /// The file.
         path: PathBuf,
-        /// Why it is no text.
+        /// Why it is not text.
         reason: NotText,
     },
-    /// The file is of a kind that configures nothing by itself.
+    /// The file is of a kind that is not a configuration.
     #[error("{} is a {kind}: expected a configuration", path.display())]
     Kind {
         /// The file.
         path: PathBuf,
-        /// Its kind.
+        /// The recognised kind.
         kind: FileKind,
     },
-    /// The file has errors. `Display` has a line for each.
+    /// The file has errors. `Display` prints a line for each.
     #[error("{}", lines(findings))]
     Invalid {
-        /// All of them, with warnings and notes, in the order of the file.
+        /// All findings, with warnings and notes, in the order of the file.
         findings: Vec<ConfigFinding>,
     },
 }
 
-/// Why a file is no text that rsm reads.
+/// Why rsm does not accept a file as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotText {
     /// The text is longer than any configuration.
     #[error(": error: the file is too long: expected at most {FILE_MAX} bytes")]
     TooLong,
-    /// A byte that no UTF-8 text has there.
+    /// A byte at which the text is not valid UTF-8.
     #[error(
         ":{line}:{column}: error: the byte {byte:#04x}: expected UTF-8 text; \
          `iconv -f latin1 -t utf-8` converts a file in Latin-1"
@@ -78,7 +78,7 @@ fn lines(findings: &[ConfigFinding]) -> String {
         .join("\n")
 }
 
-/// Whether a file was not read because there is none.
+/// Whether the file could not be read because it does not exist.
 pub(super) fn is_missing(error: &ConfigError) -> bool {
     matches!(error, ConfigError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
@@ -101,7 +101,7 @@ pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
     }
     String::from_utf8(bytes).map_err(|error| {
         let (before, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
-        // Every byte before the first invalid one is text.
+        // Everything before the first invalid byte is text.
         let before = String::from_utf8_lossy(before);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         not_text(NotText::Byte {
@@ -112,7 +112,7 @@ pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
     })
 }
 
-/// A file that cannot be read, at the byte that is no text where that is the reason.
+/// The finding about a file that cannot be read; it points at the invalid byte if there is one.
 pub(super) fn unread(file: &Path, error: &ConfigError, expected: &str) -> ConfigFinding {
     if let ConfigError::NotText {
         reason: NotText::Byte { line, column, byte },

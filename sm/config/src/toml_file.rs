@@ -1,6 +1,6 @@
-//! Reads the TOML form, and reports all its errors at once.
+//! Parser of the TOML form, which reports all errors at once.
 //!
-//! Not through serde: its deserialiser stops at the first error.
+//! serde is not used, because its deserialiser stops at the first error.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use super::suggest::one_of;
 use super::value::Given;
 use super::{Config, MKeyMode, StoreBackend, opensm};
 
-/// Reads `text`; the configuration is of use only if no finding is an error.
+/// Parses `text`. The configuration may be used only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
     if let Some(finding) = opensm_in_toml(file, text) {
         return (Config::default(), vec![finding]);
@@ -36,8 +36,8 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
     (reader.config, reader.findings.finish())
 }
 
-/// The error about an `opensm.conf` that has the name of a TOML file: of its lines no TOML error
-/// would tell what is wrong.
+/// The error about an `opensm.conf` with the name of a TOML file: TOML's errors about its lines
+/// would not say what is wrong.
 fn opensm_in_toml(file: &Path, text: &str) -> Option<ConfigFinding> {
     let mut lines = (1..).zip(text.lines().map(str::trim));
     let (line, first) = lines.find(|(_, line)| !line.is_empty() && !line.starts_with('#'))?;
@@ -60,7 +60,7 @@ struct Reader<'a> {
     text: &'a str,
     findings: Findings,
     config: Config,
-    /// The byte offset of each key that was set.
+    /// Byte offset of each key that the file sets, as (section, key, offset).
     places: Vec<(&'static str, &'static str, usize)>,
 }
 
@@ -124,10 +124,10 @@ impl Reader<'_> {
             Ok(()) => self.places.push((field.section, field.key, span.start)),
             Err(_) => {
                 let written = self.text.get(span.clone()).unwrap_or("");
-                // A table or a multi-line string would bury the message.
+                // A table or a multi-line string would hide the message.
                 let shown = written.lines().next().unwrap_or("");
                 let found = match field.key.ends_with("_key") {
-                    // Findings are logged, and keys are secrets.
+                    // Findings are logged, and keys are secret.
                     true => format!("{} is something else", field.key),
                     false => format!("{} is {shown}", field.key),
                 };
@@ -197,9 +197,9 @@ impl Reader<'_> {
         }
     }
 
-    /// The tables of section qos have no effect while it is off.
+    /// Warns that the tables of section qos have no effect while it is off.
     fn check_qos(&mut self) {
-        /// The keys that have one.
+        /// Keys of the section that have an effect all the same.
         const OTHERS: [&str; 3] = ["enabled", "optimized_sl2vl", "rate_limits_file"];
         let mut idle = self.places.iter().filter(|(section, key, _)| {
             *section == "qos" && !OTHERS.contains(key) && !self.config.qos.enabled
@@ -227,7 +227,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Keys of ports need a secret, and the cables of a table the table.
+    /// Checks that keys of ports have a secret, and that cables of a table have the table.
     fn check_m_keys(&mut self) {
         let sm = &self.config.sm;
         let lacks_secret = sm.m_keys == MKeyMode::PerPort && sm.m_key_secret_file.is_none();
@@ -244,7 +244,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The SA has one key, which not everybody may know.
+    /// Checks that the SA has only one key, which others do not know.
     fn check_sa_key(&mut self) {
         let sm = &self.config.sm;
         let known = sm.known_sa_key();
@@ -258,7 +258,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The HTTP listener has the files of TLS from section api, and tokens need privacy.
+    /// Checks that the HTTP listener has the TLS files of section api, and that tokens are
+    /// encrypted.
     fn check_http(&mut self) {
         let (http, api) = (self.config.http.clone(), self.config.api.clone());
         if http.tls && (api.tls_certificate.is_none() || api.tls_key.is_none()) {
@@ -290,7 +291,7 @@ impl Reader<'_> {
         }
     }
 
-    /// TLS needs both files, and client certificates need TLS.
+    /// Checks that TLS has both files, and that client certificates have TLS.
     fn check_tls(&mut self) {
         let api = &self.config.api;
         let (certificate, key) = (api.tls_certificate.is_some(), api.tls_key.is_some());
@@ -307,7 +308,7 @@ impl Reader<'_> {
         }
     }
 
-    /// etcd needs addresses, and a user a password.
+    /// Checks that etcd has addresses, and that a user has a password.
     fn check_store(&mut self) {
         let store = self.config.store.clone();
         if store.backend == StoreBackend::Etcd && store.endpoints.is_empty() {
@@ -341,7 +342,7 @@ impl Reader<'_> {
             .at(self.text, offset, ConfigSeverity::Warning, found, expected);
     }
 
-    /// The byte offset of the first of `keys` that the file sets.
+    /// Byte offset of the first of `keys` that the file sets.
     fn place(&self, section: &str, keys: &[&str]) -> usize {
         let of = |key: &&str| {
             let found = self

@@ -1,5 +1,5 @@
-//! Reads OpenSM's `torus-2QoS.conf`: the dimensions of a torus or mesh, switches with known places
-//! (seeds), and where the datelines lie.
+//! Parser of OpenSM's `torus-2QoS.conf`: the dimensions of a torus or mesh, switches at known
+//! places (seeds), and the places of the datelines.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `next_seed` | what follows is another seed |
 //! | `portgroup_max_ports`, `port_order`, `max_changes` | of no use here |
 //!
-//! As in OpenSM, words behind those that a line needs do not count.
+//! As with OpenSM, words after those that a line needs are ignored.
 
 use std::path::Path;
 
@@ -22,10 +22,10 @@ use super::finding::{ConfigFinding, ConfigSeverity, any_error};
 use super::switch_rules::{Lines, Mistake, Word, error, guid};
 use super::text_file::{ConfigError, read_text};
 
-/// The letters of the dimensions.
+/// Letters of the dimensions.
 const AXES: [char; 3] = ['x', 'y', 'z'];
 
-/// The largest size of a dimension: as many LIDs as a subnet has.
+/// Bound of a dimension's size: the number of LIDs in a subnet.
 const MAX_SIZE: u64 = 49_151;
 
 const SHAPE: &str = "expected `torus` or `mesh` with three sizes before anything else";
@@ -43,15 +43,15 @@ const UNUSED: &str = "not needed here: rsm takes any number of parallel cables, 
                       them by their load";
 const NO_SEED: &str = "expected a seed, such as `xp_link GUID GUID`: without one rsm chooses directions and datelines";
 
-/// The layout, as far as it is read.
+/// The layout, as far as it is parsed.
 #[derive(Default)]
 struct Reader {
     layout: TorusLayout,
-    /// The seed that lines add to.
+    /// The seed that the present lines describe.
     seed: Option<LayoutSeed>,
 }
 
-/// Reads the file. The result is of use only if no finding is an error.
+/// Parses the file. The result may be used only if no finding is an error.
 pub fn parse_torus_layout(file: &Path, text: &str) -> (TorusLayout, Vec<ConfigFinding>) {
     let mut lines = Lines::new(file, text);
     let mut reader = Reader::default();
@@ -156,7 +156,7 @@ impl Reader {
             None => (1, word.text),
         };
         let moved = number(digits).filter(|moved| *moved <= MAX_SIZE);
-        // At most 49151.
+        // The number is at most 49151.
         let moved = moved.ok_or(error(word, DATELINE))? as i32;
         self.open_seed().datelines[axis] = sign * moved;
         Ok(())
@@ -171,7 +171,7 @@ impl Reader {
         })
     }
 
-    /// A seed without a cable names no switch.
+    /// Ends a seed. A seed without a cable names no switch, and is dropped.
     fn end_seed(&mut self) {
         let seed = self.seed.take();
         self.layout
@@ -180,7 +180,7 @@ impl Reader {
     }
 }
 
-/// The dimension that a keyword is about, and the keyword without it.
+/// The dimension of a keyword, and the keyword without it.
 fn axis(keyword: &str) -> Option<(usize, &str)> {
     let mut letters = keyword.chars();
     let letter = letters.next()?;
@@ -188,7 +188,7 @@ fn axis(keyword: &str) -> Option<(usize, &str)> {
     Some((axis, letters.as_str()))
 }
 
-/// A size such as `4`, `4t` or `4M`.
+/// Parses a size such as `4`, `4t` or `4M`.
 fn dimension(text: &str, wraps: bool) -> Option<LayoutDimension> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let wraps = match &text[digits.len()..] {
@@ -205,11 +205,11 @@ fn dimension(text: &str, wraps: bool) -> Option<LayoutDimension> {
     Some(LayoutDimension { size, wraps })
 }
 
-/// The layout of the file that `routing.torus_file` names.
+/// Reads the layout from the file that `routing.torus_file` names; `None` if it names none.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or has any error.
+/// Fails if the file cannot be read, or has any error.
 pub fn load_torus_layout(config: &RoutingConfig) -> Result<Option<TorusLayout>, ConfigError> {
     let Some(file) = config.torus_file.as_deref() else {
         return Ok(None);
@@ -225,7 +225,7 @@ pub fn load_torus_layout(config: &RoutingConfig) -> Result<Option<TorusLayout>, 
 mod tests {
     use super::*;
 
-    /// The example of torus-2QoS.conf(5).
+    /// The example in torus-2QoS.conf(5).
     const EXAMPLE: &str = "\
 # Look for a 2D (since x radix is one) 4x5 torus.
 torus 1 4 5

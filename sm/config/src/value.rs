@@ -1,5 +1,4 @@
-//! The values that keys of the configuration take: their form in a file, and the types that hold
-//! them.
+//! Values of keys: their form in a file, and the types that hold them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use super::{
     Takeover, Virtualization,
 };
 
-/// The values that a file may give.
+/// The values that a key accepts in a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     /// An integer in a range, both ends included.
@@ -20,8 +19,8 @@ pub(super) enum Kind {
         min: u64,
         max: u64,
     },
-    /// The same, usually written in hexadecimal; also as a string, because TOML's integers end at
-    /// 2^63.
+    /// An integer in a range, usually written in hexadecimal; also as a string, because TOML's
+    /// integers end at 2^63.
     Hexadecimal {
         min: u64,
         max: u64,
@@ -31,9 +30,9 @@ pub(super) enum Kind {
     Path,
     Address,
     Text,
-    /// One of the words that the function names.
+    /// One of the words that the function returns.
     Word(fn() -> Vec<&'static str>),
-    /// A string of this form.
+    /// A string of the form described.
     Form(&'static str),
 }
 
@@ -43,15 +42,15 @@ pub(super) enum Given<'a> {
     Number(u64),
     Text(&'a str),
     Flag(bool),
-    /// A value that no key takes, such as a negative number.
+    /// A value that no key accepts, such as a negative number.
     Other,
 }
 
-/// The key does not take the value.
+/// The error that a key does not accept the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InvalidValue;
 
-/// A value as it is, to be written.
+/// The present value of a key, to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HeldValue {
     Number(u64),
@@ -61,14 +60,14 @@ pub(super) enum HeldValue {
 
 /// A type that a key can have.
 pub(super) trait Value {
-    /// Takes a value from a file; a number is in the range of the key already.
+    /// Sets the value from a file; a number is already in the range of the key.
     fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue>;
 
-    /// The value; `None` when it is not set.
+    /// The value; `None` if it is not set.
     fn held(&self) -> Option<HeldValue>;
 }
 
-/// A type whose keys all take the same values.
+/// A type whose keys all accept the same values.
 pub(super) trait Takes {
     const KIND: Kind;
 }
@@ -183,7 +182,8 @@ impl Value for Vec<Guid> {
         let words = words.filter(|word| !word.is_empty());
         let guids: Result<Vec<Guid>, _> = words.map(str::parse).collect();
         let guids = guids.map_err(|_| InvalidValue)?;
-        // An empty list is not "none": the key without a value allows all.
+        // An empty list is refused, because it does not mean "none": a key without a value allows
+        // all.
         if guids.is_empty() || guids.iter().any(|guid| guid.is_zero()) {
             return Err(InvalidValue);
         }
@@ -359,8 +359,8 @@ fn narrow<T: TryFrom<u64>>(given: Given<'_>) -> Result<T, InvalidValue> {
 }
 
 impl Kind {
-    /// The given value, with the digits of a number read; refuses a number out of range, and
-    /// another value for a key that takes a number.
+    /// Parses the digits of a number. Fails for a number out of range, and for other values if the
+    /// key accepts only numbers.
     pub(super) fn read(self, given: Given<'_>) -> Result<Given<'_>, InvalidValue> {
         let (min, max, number) = match (self, given) {
             (Kind::Number { min, max }, Given::Number(number)) => (min, max, number),
@@ -376,10 +376,10 @@ impl Kind {
     }
 }
 
-/// The number that `0x` and hexadecimal digits stand for.
+/// Parses `0x` and hexadecimal digits.
 pub(super) fn digits(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("0x")?;
-    // `from_str_radix` alone would also take a sign.
+    // `from_str_radix` alone would also accept a sign.
     if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }

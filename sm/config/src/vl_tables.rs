@@ -1,4 +1,4 @@
-//! Tables of virtual lanes as files state them: the VL of each SL, and the weights of VLs.
+//! Tables of VLs in files: the VL of each SL, and the weights of VLs.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use rsm_mad::wire::attr::{SlToVlMapping, VlArbitration};
 use super::c_number::number;
 use super::value::{Given, HeldValue, InvalidValue, Kind, Takes, Value};
 
-/// The VL of each SL, from SL 0 on: 0 to 15, of which 15 drops packets (IBA 14.2.5.8).
+/// VL of each SL, from SL 0 on: 0 to 15, of which 15 drops packets (IBA 14.2.5.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlToVl(pub [u8; SlToVlMapping::ENTRIES]);
 
-/// The entries of a VLArbitrationTable in the order of their turns: a VL, 0 to 14, and its weight
-/// in units of 64 bytes (IBA 7.6.9.2).
+/// Entries of a VLArbitrationTable, in order: a VL, 0 to 14, and its weight in units of 64 bytes
+/// (IBA 7.6.9.2).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct VlWeights(Vec<(u8, u8)>);
 
@@ -20,7 +20,7 @@ pub struct VlWeights(Vec<(u8, u8)>);
 const VL_MAX: u64 = 14;
 
 impl SlToVl {
-    /// Reads 16 VLs with commas between them.
+    /// Parses 16 VLs separated by commas.
     pub fn parse(text: &str) -> Option<SlToVl> {
         let vls: Option<Vec<u8>> = text.split(',').map(|vl| small(vl, 15)).collect();
         vls?.try_into().ok().map(SlToVl)
@@ -28,10 +28,10 @@ impl SlToVl {
 }
 
 impl VlWeights {
-    /// The most entries of a table: two blocks.
+    /// Bound of the entries of a table: two blocks.
     pub const MAX: usize = 2 * VlArbitration::ENTRIES;
 
-    /// Reads 1 to [`VlWeights::MAX`] pairs `VL:WEIGHT` with commas between them.
+    /// Parses 1 to [`VlWeights::MAX`] pairs `VL:WEIGHT` separated by commas.
     pub fn parse(text: &str) -> Option<VlWeights> {
         let entry = |entry: &str| {
             let (vl, weight) = entry.split_once(':')?;
@@ -42,7 +42,7 @@ impl VlWeights {
         Some(VlWeights(entries))
     }
 
-    /// VLs and weights, in the order of their turns.
+    /// VLs and weights, in the order of arbitration.
     pub fn entries(&self) -> &[(u8, u8)] {
         &self.0
     }

@@ -1,17 +1,18 @@
-//! Keys that take one of a few words.
+//! Types of keys that accept one of a few words.
 
 use std::fmt;
 
-/// Which forwarding tables rsm writes anew, because another manager may have left others in force
-/// than those read back.
+/// Which forwarding tables rsm writes again at a takeover, because a switch may forward by others
+/// than it reads back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Takeover {
-    /// Forwarding tables of switches that route adaptively.
+    /// Tables of switches that route adaptively.
     #[default]
     Auto,
-    /// Also those of all switches whose last manager was another.
+    /// Tables of switches that route adaptively, and of all switches whose last manager was
+    /// another.
     Rewrite,
-    /// None.
+    /// No tables.
     Trust,
 }
 
@@ -19,7 +20,7 @@ impl Takeover {
     /// All values.
     pub const ALL: [Takeover; 3] = [Takeover::Auto, Takeover::Rewrite, Takeover::Trust];
 
-    /// The word in the configuration.
+    /// Word for the value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Takeover::Auto => "auto",
@@ -29,13 +30,13 @@ impl Takeover {
     }
 }
 
-/// Whether all ports have one M_Key.
+/// Whether all ports have one M_Key, or each its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MKeyMode {
-    /// Yes.
+    /// All ports have one key.
     #[default]
     One,
-    /// No: each has its own.
+    /// Each port has its own key.
     PerPort,
 }
 
@@ -43,7 +44,7 @@ impl MKeyMode {
     /// All values.
     pub const ALL: [MKeyMode; 2] = [MKeyMode::One, MKeyMode::PerPort];
 
-    /// The word in the configuration.
+    /// Word for the value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             MKeyMode::One => "one",
@@ -55,10 +56,10 @@ impl MKeyMode {
 /// Whether virtual ports of hosts are managed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Virtualization {
-    /// No: they stay as they are.
+    /// Virtual ports stay as they are.
     #[default]
     Off,
-    /// Yes.
+    /// Virtual ports get LIDs and P_Keys, and become Active.
     On,
 }
 
@@ -66,7 +67,7 @@ impl Virtualization {
     /// All values.
     pub const ALL: [Virtualization; 2] = [Virtualization::Off, Virtualization::On];
 
-    /// The word in the configuration.
+    /// Word for the value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Virtualization::Off => "off",
@@ -78,12 +79,12 @@ impl Virtualization {
 /// Whether the aggregation nodes of switches (SHARP) may work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AggregationNodes {
-    /// They stay as they are.
+    /// Aggregation nodes stay as they are.
     #[default]
     Keep,
-    /// They may work.
+    /// Aggregation nodes are enabled.
     On,
-    /// They may not work.
+    /// Aggregation nodes are disabled.
     Off,
 }
 
@@ -95,7 +96,7 @@ impl AggregationNodes {
         AggregationNodes::Off,
     ];
 
-    /// The word in the configuration.
+    /// Word for the value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             AggregationNodes::Keep => "keep",
@@ -104,7 +105,7 @@ impl AggregationNodes {
         }
     }
 
-    /// Whether they may work; `None`: as they are.
+    /// Whether aggregation nodes are enabled; `None` if they stay as they are.
     pub const fn enables(self) -> Option<bool> {
         match self {
             AggregationNodes::Keep => None,
@@ -114,15 +115,16 @@ impl AggregationNodes {
     }
 }
 
-/// Where switches route adaptively.
+/// Whether switches route adaptively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AdaptiveRouting {
-    /// Nowhere.
+    /// Adaptive routing is off.
     #[default]
     Off,
-    /// Among the ports of groups.
+    /// Switches choose among the ports of a group.
     On,
-    /// The same, and a switch that loses a port takes another one of the group at once.
+    /// Switches choose among the ports of a group; one that loses a port uses another one of the
+    /// group at once.
     FastRecovery,
 }
 
@@ -134,7 +136,7 @@ impl AdaptiveRouting {
         AdaptiveRouting::FastRecovery,
     ];
 
-    /// The word in the configuration.
+    /// Word for the value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             AdaptiveRouting::Off => "off",
@@ -144,15 +146,15 @@ impl AdaptiveRouting {
     }
 }
 
-/// Whether links may train to FDR10, where devices have it.
+/// Whether links may train to FDR10, on devices that have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Fdr10 {
-    /// As the devices have it.
+    /// Devices stay as they are.
     #[default]
     AsIs,
-    /// Yes.
+    /// FDR10 is enabled.
     On,
-    /// No.
+    /// FDR10 is disabled.
     Off,
 }
 
@@ -160,7 +162,7 @@ impl Fdr10 {
     /// All values.
     pub const ALL: [Fdr10; 3] = [Fdr10::AsIs, Fdr10::On, Fdr10::Off];
 
-    /// The word in the configuration.
+    /// Word for the value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Fdr10::AsIs => "as-is",
@@ -169,7 +171,7 @@ impl Fdr10 {
         }
     }
 
-    /// Whether ports may train to it; `None`: as their devices have it.
+    /// Whether FDR10 is enabled; `None` if devices stay as they are.
     pub const fn enables(self) -> Option<bool> {
         match self {
             Fdr10::AsIs => None,
@@ -179,15 +181,15 @@ impl Fdr10 {
     }
 }
 
-/// The owner of the LID under which hosts know the master.
+/// Whose LID hosts know the master by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SmLid {
-    /// To the manager where several share a store, else to its port.
+    /// The manager's LID if several managers share a store, else the port's.
     #[default]
     Auto,
-    /// To its port.
+    /// The LID of the manager's port.
     Port,
-    /// To the manager.
+    /// The LID of the manager, which moves with a takeover.
     Floating,
 }
 
@@ -195,7 +197,7 @@ impl SmLid {
     /// All values.
     pub const ALL: [SmLid; 3] = [SmLid::Auto, SmLid::Port, SmLid::Floating];
 
-    /// The word in the configuration.
+    /// Word for the value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             SmLid::Auto => "auto",
@@ -205,13 +207,13 @@ impl SmLid {
     }
 }
 
-/// Where the state that survives a restart is.
+/// Where the state is stored that survives a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum StoreBackend {
     /// On this machine.
     #[default]
     Sled,
-    /// On this machine, and behind it in an etcd that several managers share.
+    /// On this machine, and then in an etcd that several managers share.
     Etcd,
 }
 
@@ -219,7 +221,7 @@ impl StoreBackend {
     /// All values.
     pub const ALL: [StoreBackend; 2] = [StoreBackend::Sled, StoreBackend::Etcd];
 
-    /// The word in the configuration.
+    /// Word for the value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             StoreBackend::Sled => "sled",
@@ -228,9 +230,9 @@ impl StoreBackend {
     }
 }
 
-/// The direction in which a switch, at its ports to a CA or router, drops packets whose P_Key the
-/// port does not have (IBA 14.2.5.6). It does not where every port is a full member of the default
-/// partition and of no other: nothing would be dropped.
+/// Direction in which a switch drops, at its ports to a CA or router, packets whose P_Key the port
+/// does not have (IBA 14.2.5.6). If every port is a full member of the default partition and of no
+/// other, switches enforce nothing, because nothing would be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Enforcement {
     /// Inbound and outbound packets.
@@ -253,7 +255,7 @@ impl Enforcement {
         Enforcement::Off,
     ];
 
-    /// As the configuration writes it, and OpenSM's.
+    /// Word for the value in rsm's configuration and in OpenSM's.
     pub const fn name(self) -> &'static str {
         match self {
             Enforcement::Both => "both",

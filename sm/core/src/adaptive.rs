@@ -1,4 +1,4 @@
-//! Adaptive routing in the loop: the hardware that plans see, the trial of each type of switch, and
+//! Adaptive routing in the core: the hardware that plans see, the trial of each type of switch, and
 //! the Sets that wait for forwarding tables.
 
 use std::collections::BTreeMap;
@@ -21,10 +21,11 @@ use rsm_routing::adaptive::GroupIds;
 
 use super::work::Work;
 
-/// The pause before questions to a switch on trial are repeated.
+/// Pause before queries to a switch on trial are repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The switches that can route adaptively, as input of a plan; `ids`: the groups of leaves so far.
+/// The switches that can route adaptively, as input of a plan; `ids` are the numbers of the groups
+/// of leaves so far.
 pub(super) fn hardware(inventory: &Inventory, ids: &GroupIds) -> Arc<AdaptiveHardware> {
     let capable = inventory
         .switches()
@@ -48,8 +49,8 @@ pub(super) fn hardware(inventory: &Inventory, ids: &GroupIds) -> Arc<AdaptiveHar
     })
 }
 
-/// Counts failed Sets of adaptive routing against the types of the switches, once for each type
-/// and push.
+/// Counts failed Sets of adaptive routing against the types of the switches, once per type and
+/// push.
 pub(super) fn count_failures(inventory: &mut Inventory, failures: &[FailedSet]) {
     let mut faults: BTreeMap<DeviceType, (Guid, TrialFault)> = BTreeMap::new();
     for failure in failures {
@@ -73,7 +74,7 @@ pub(super) fn count_failures(inventory: &mut Inventory, failures: &[FailedSet]) 
     }
 }
 
-/// Reads tables of switches on trial back once they hold what `plan` has.
+/// Begins to read back the tables of switches on trial that hold the tables of `plan`.
 pub(super) fn read_back(
     plan: &Plan,
     adaptive: &Adaptive,
@@ -103,7 +104,7 @@ pub(super) fn read_back(
     }
 }
 
-/// Notes the groups in force of switches that hold them from an earlier run.
+/// Records the groups in force on switches that hold them from an earlier run.
 fn adopt_in_force(plan: &Plan, adaptive: &Adaptive, inventory: &mut Inventory) {
     let unknown = inventory.adaptive().filter(|&guid| {
         let node = inventory.node(guid);
@@ -112,7 +113,7 @@ fn adopt_in_force(plan: &Plan, adaptive: &Adaptive, inventory: &mut Inventory) {
             let image = &switch.adaptive;
             image.is_own()
                 && image.in_force().is_none()
-                && !image.info_in_doubt
+                && !image.info_unverified
                 && holds_tables(plan, adaptive, guid, switch)
         })
     });

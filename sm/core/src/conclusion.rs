@@ -1,4 +1,4 @@
-//! The end of a pass: its cost, the tickets that it fulfils, and the repairs that follow.
+//! The end of a pass: its record, the commands that it completes, and the repairs that follow.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Core {
                     .compare_written(&self.inventory, &self.fabric, plan);
             }
         }
-        // The difference at the end of the first sweep includes failures from before that end.
+        // The difference at the end of the first sweep includes the failures from before that end.
         if !self.first_sweep.goes_on() {
             self.schedule_repair(failed, now);
         }
@@ -67,7 +67,7 @@ impl Core {
         }
     }
 
-    /// Completes the waiting tickets, unless urgent work follows at once.
+    /// Completes the commands that wait, unless urgent work follows at once.
     pub(super) fn keep_promises(&mut self, convergence: &Arc<Convergence>) {
         if self.work.is_urgent() || self.first_sweep.goes_on() {
             return;
@@ -107,7 +107,8 @@ impl Core {
         }
     }
 
-    /// Tells managers that share the store that hardware is being written, before the first Set.
+    /// Announces to managers that share the store that hardware is being written, before the first
+    /// Set.
     pub(super) fn tell_push(&mut self) {
         if self.config.shares_store && self.pass != Pass::Multicast && self.epoch.news.begin_push()
         {
@@ -115,19 +116,19 @@ impl Core {
         }
     }
 
-    /// Tells managers that share the store that ports get other M_Keys soon. The number of the plan
-    /// grows, so that they follow the store at once.
+    /// Announces to managers that share the store that ports get other M_Keys soon. Increments the
+    /// number of the plan, so that they read the store at once.
     pub(super) fn tell_rotation(&mut self) {
-        // The number of the job under way is news already, and its plan must fit it.
+        // A job under way has a new number already, which its plan must have, too.
         if !matches!(self.stage, Stage::Planning { .. }) {
             self.plans.advance();
         }
         self.remember();
     }
 
-    /// Tells managers that share the store that hardware holds the plan, and what has changed since
-    /// the one before. The number of the plan grows at the end of a push, so that a reading from
-    /// within the push does not count as one of its result.
+    /// Announces to managers that share the store that the hardware holds the plan, and what has
+    /// changed since the plan before. Increments the number of the plan at the end of a push, so
+    /// that a reading made during the push does not count as one of its result.
     pub(super) fn tell_end_of_push(&mut self) {
         if !self.config.shares_store
             || self.writing.is_open()
@@ -150,7 +151,7 @@ impl Core {
 
     pub(super) fn remember(&mut self) {
         if !self.epoch.permits() {
-            // The state is the master's to store.
+            // Only the master stores the state.
             return;
         }
         self.links.note_stored();

@@ -1,8 +1,8 @@
-//! Congestion control in the loop: its datagrams leave while nothing else is under way.
+//! Congestion control in the core: its datagrams are sent while nothing else is under way.
 //!
-//! A master in doubt, or one whose epoch has ended, sends none: `may_set` holds for these datagrams
-//! as for Sets. The manager follows each model by comparing pointers; readers get shards of its
-//! state, and a change copies one shard.
+//! A master in doubt, or one whose epoch has ended, sends none: `may_set` applies to these
+//! datagrams as to Sets. The manager follows each model by comparing pointers. Readers get shards
+//! of its state, and a change copies one shard.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use rsm_plan::Plan;
 
 use super::event::Effect;
 
-/// The service level where the plan names none.
+/// Service level if the plan names none.
 const SL: u8 = 0;
 
-/// Congestion control, and the way to its agents.
+/// Congestion control, and the routes to its agents.
 #[derive(Default, Debug)]
 pub(super) struct CongestionState {
     manager: CongestionManager,
     routes: Routes,
-    /// The plan of `routes`.
+    /// Plan that `routes` was made from.
     plan: Option<Arc<Plan>>,
 }
 
@@ -44,7 +44,7 @@ impl CongestionState {
         &self.manager
     }
 
-    /// Takes an event of the class of congestion control. Returns whether it was one.
+    /// Handles an event of the congestion control class. Returns whether it was one.
     pub(super) fn on_inbound(&mut self, inbound: &Inbound, now: Time) -> bool {
         match inbound {
             Inbound::Mad(datagram) if is_of_class(datagram) => {
@@ -58,7 +58,8 @@ impl CongestionState {
         true
     }
 
-    /// The transport could not send `datagram`. Returns whether it was of congestion control.
+    /// Handles `datagram`, which the transport could not send. Returns whether it was of congestion
+    /// control.
     pub(super) fn not_sent(&mut self, datagram: &Datagram, now: Time) -> bool {
         let is_mine = is_of_class(datagram);
         if is_mine {
@@ -68,8 +69,8 @@ impl CongestionState {
         is_mine
     }
 
-    /// Follows the subnet, by the plan in force, while this manager is master. Returns whether a
-    /// round has ended that readers should know of.
+    /// Follows the subnet according to the plan in force, while this manager is master. Returns
+    /// whether a round has ended whose result readers should see.
     pub(super) fn follow(
         &mut self,
         fabric: &Arc<Fabric>,
@@ -83,7 +84,8 @@ impl CongestionState {
         if !is_master {
             self.manager.forget_all();
         } else if let Some(plan) = plan {
-            // Also while other work is under way: a device that was reset shows it in between alone.
+            // The agents are followed even while other work is under way: a device that was reset
+            // may show it only then.
             self.follow_agents(fabric, plan, now);
         }
         self.manager.take_news(now)
@@ -103,7 +105,7 @@ impl CongestionState {
         }
     }
 
-    /// The next datagram, if one may leave.
+    /// The next datagram; `None` if none may be sent.
     pub(super) fn poll(&mut self, may_send: bool, now: Time) -> Option<Effect> {
         if !may_send || !self.manager.is_on() {
             return None;
@@ -115,18 +117,18 @@ impl CongestionState {
         })
     }
 
-    /// When something is due; `may_send`: datagrams may leave.
+    /// Time of the next action; `may_send` says whether datagrams may be sent.
     pub(super) fn deadline(&self, may_send: bool) -> Option<Time> {
         let may_send = may_send && self.manager.is_on();
         self.manager.next_deadline(may_send)
     }
 
-    /// Takes over the policy of a new configuration.
+    /// Uses the policy of a new configuration.
     pub(super) fn configure(&mut self, policy: &Arc<CongestionPolicy>) {
         self.manager.configure(policy);
     }
 
-    /// Gives up on requests that are due.
+    /// Handles requests whose time is over.
     pub(super) fn handle_deadline(&mut self, now: Time) {
         self.manager.handle_deadline(now);
     }

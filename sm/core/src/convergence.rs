@@ -1,4 +1,4 @@
-//! Measures what one pass through the stages costs.
+//! Measures the cost of each pass through the stages.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ struct Running {
     whole: BTreeSet<Whole>,
 }
 
-/// Which part of a convergence the time since the last mark went to.
+/// The part of a convergence that took the time since the last mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
     Discover,
@@ -38,7 +38,7 @@ pub(super) enum Part {
     Push,
 }
 
-/// What the push of a convergence did.
+/// Results of the push of a convergence.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Pushed {
     pub(super) lft_blocks: u64,
@@ -63,7 +63,7 @@ impl Meter {
         });
     }
 
-    /// Adds `cause` to the pass under way, which also does its work.
+    /// Adds `cause` to the pass under way, which also does that work.
     pub(super) fn join(&mut self, cause: &str) {
         if let Some(running) = self.running.as_mut().filter(|_| !cause.is_empty()) {
             running.cause.push_str("; ");
@@ -71,14 +71,14 @@ impl Meter {
         }
     }
 
-    /// Records steps of the pass under way that computed for the whole subnet.
+    /// Records steps of the pass under way that were computed for the whole subnet.
     pub(super) fn note(&mut self, whole: impl IntoIterator<Item = Whole>) {
         if let Some(running) = &mut self.running {
             running.whole.extend(whole);
         }
     }
 
-    /// The cause of the pass under way, and when the pass began.
+    /// Cause and start of the pass under way; `None` if there is none.
     pub(super) fn running(&self) -> Option<(&str, Time)> {
         let running = self.running.as_ref()?;
         Some((&running.cause, running.began))
@@ -97,8 +97,8 @@ impl Meter {
         }
     }
 
-    /// Whether the rest of the push under way takes longer than another discovery and plan would:
-    /// it has taken as long as those before it, and less than half is done.
+    /// Whether the rest of the push under way takes longer than another discovery and plan: it has
+    /// taken as long as those before it, and is less than half done.
     pub(super) fn rest_outlasts_plan(&self, progress: PushProgress, now: Time) -> bool {
         let is_long = self.running.as_ref().is_none_or(|running| {
             now.since(running.stage_began) >= running.discover + running.plan
@@ -135,7 +135,7 @@ impl Meter {
         })
     }
 
-    /// Puts a convergence into the history, which has no more than [`HISTORY`].
+    /// Adds a convergence to the history, which has at most [`HISTORY`].
     pub(super) fn record(&mut self, convergence: Arc<Convergence>) {
         if self.history.len() == HISTORY {
             self.history.pop_front();
@@ -148,7 +148,7 @@ impl Meter {
         self.history.iter()
     }
 
-    /// Forgets the pass under way: it changed nothing.
+    /// Drops the record of the pass under way, because it changed nothing.
     pub(super) fn discard(&mut self) {
         self.running = None;
     }

@@ -1,4 +1,4 @@
-//! A dry run: everything up to the difference, which is listed instead of set.
+//! A dry run: everything up to the difference, which is listed instead of written.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_state::Handover;
 
-/// `fabric` as the master has it: a dry run plans as if this manager ran at the master's port, so
+/// `fabric` as the master sees it. A dry run plans as if this manager ran at the master's port, so
 /// that MasterSMLID, which every takeover changes, does not hide the other changes.
 pub(super) fn at_masters_port(fabric: &Fabric, inventory: &Inventory) -> Arc<Fabric> {
     let own = inventory.own_port().and_then(|port| port.info.as_ref());
@@ -24,7 +24,8 @@ pub(super) fn at_masters_port(fabric: &Fabric, inventory: &Inventory) -> Arc<Fab
     Arc::new(planned)
 }
 
-/// The orders that a takeover gives ports, by a `comparison` in which all hosts register anew.
+/// The ports that a takeover writes, according to a `comparison` in which all hosts must register
+/// again.
 pub(super) fn handover(comparison: &Comparison) -> Handover {
     let told = comparison.changes(None).ports.into_iter();
     let reregistered = told.filter(|(_, change)| change.reregister.is_some());
@@ -34,8 +35,8 @@ pub(super) fn handover(comparison: &Comparison) -> Handover {
     }
 }
 
-/// The ports whose MasterSMLID is that of another port than the own one. With a LID that floats
-/// from manager to manager there are none.
+/// The ports whose MasterSMLID names another port than the own one. Empty if the LID moves from
+/// manager to manager.
 fn ports_with_another_manager(comparison: &Comparison) -> BTreeSet<PortKey> {
     let (plan, inventory) = (comparison.plan, comparison.inventory);
     let planned_at = plan.fabric.local.map(|local| plan.fabric.key(local));

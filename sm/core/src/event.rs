@@ -26,7 +26,7 @@ use rsm_store::Epoch;
 use super::saved_state::SavedCoreState;
 use super::settings::CoreConfig;
 
-/// Something that happened.
+/// An input of the core.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -35,36 +35,36 @@ use super::settings::CoreConfig;
 pub enum Event {
     /// The transport received a datagram, failed to send one, or its port changed.
     Inbound(Inbound),
-    /// A job of [`Effect::Plan`] is done.
+    /// A job of [`Effect::Plan`] has ended.
     Planned {
-        /// The job's generation.
+        /// Generation of the job.
         generation: u64,
         /// The plan, or why there is none.
         outcome: Outcome,
     },
-    /// A job of [`Effect::Prepare`] is done.
+    /// A job of [`Effect::Prepare`] has ended.
     Prepared(Outcome),
-    /// The members of multicast groups have changed, or became known. Before the first such event
-    /// the core leaves multicast tables as they are.
+    /// The members of multicast groups changed, or became known. Before the first such event, the
+    /// core leaves multicast tables as they are.
     Groups(Arc<GroupSet>),
-    /// The alias GUIDs that ports are to have.
+    /// The alias GUIDs that ports shall have.
     Guids(Arc<AliasGuids>),
-    /// Inventories of hosts with GPUs arrived, or were forgotten.
+    /// Inventories of hosts with GPUs arrived or were forgotten.
     GpuHosts(Arc<GpuInventory>),
-    /// The SA lost the registrations of the hosts behind these ports; they must register anew.
+    /// The SA lost the registrations of the hosts behind these ports; they must register again.
     Reregister(BTreeSet<Guid>),
-    /// The ports whose performance counters are over a limit of health; replaces those before.
+    /// The ports whose performance counters exceed a health limit; replaces the former ones.
     PortErrors(Arc<BTreeMap<PortKey, PortErrors>>),
-    /// This process did not run for this long until now: it, or its machine, was stopped. Comes
-    /// before any event that arrived or became due meanwhile.
+    /// This process did not run for this long, because it or its machine was stopped. Precedes any
+    /// event that arrived or became due meanwhile.
     Paused(Duration),
-    /// News of the store that several managers share.
+    /// An event of the store that several managers share.
     Epoch(EpochEvent),
     /// A command of an operator or a signal.
     Command(Command),
-    /// Use another configuration from now on.
+    /// A new configuration to use from now on.
     Reload(Box<CoreConfig>),
-    /// A configuration was refused and the one in force stays; publish these reasons.
+    /// A configuration was refused for these reasons, and the one in force stays.
     Refused(Vec<Finding>),
 }
 
@@ -74,148 +74,148 @@ impl From<Command> for Event {
     }
 }
 
-/// News of the store that several managers share.
+/// An event of the store that several managers share.
 #[derive(Debug)]
 pub enum EpochEvent {
     /// This manager holds the epoch.
     Granted {
         /// The epoch.
         epoch: Epoch,
-        /// The state to continue with, where another manager has written the store since this one
-        /// did. A manager that is master already takes only the LIDs of ports that it does not
+        /// The state to continue with, if another manager has written the store since this one did.
+        /// A manager that is already master takes from it only the LIDs of ports that it does not
         /// know.
         state: Option<Box<SavedCoreState>>,
-        /// How long before this the last sign of life in the store of the manager before was seen;
-        /// zero where it gave the epoch up in order, or there was none.
+        /// Time since the former manager's last sign of life in the store; zero if it gave the
+        /// epoch up properly, or there was none.
         unseen: Duration,
     },
-    /// The claim failed: this manager holds the epoch and lives.
+    /// The claim failed: this manager holds the epoch and is alive.
     Refused(Epoch),
-    /// The store does not answer. A claim is repeated until it does. Until then this manager continues
-    /// with the last state that the store showed, where another manager had written it.
+    /// The store does not answer. A claim is repeated until it does. Until then, this manager
+    /// continues with the last state read from the store, if another manager had written it.
     Unreachable(Option<Box<SavedCoreState>>),
-    /// The answer to a check: the epoch is still this manager's.
+    /// A check found that this manager still holds the epoch.
     Held,
-    /// Another manager has claimed the epoch: from now on this manager sets nothing.
+    /// Another manager has claimed the epoch: from now on, this manager sets nothing.
     Deposed(Epoch),
-    /// The epoch, which this manager does not hold, as the store shows it.
+    /// The epoch in the store, which this manager does not hold.
     Seen(Option<Epoch>),
-    /// The number of the last plan of the master, which is another manager, as the store shows it.
+    /// Number of the last plan of the master, which is another manager.
     Planned(u64),
-    /// The footprints of its last plans, as the store shows them; before [`EpochEvent::Planned`].
+    /// Footprints of the master's last plans; precedes [`EpochEvent::Planned`].
     Footprints(Footprints),
-    /// The LIDs of ports as another manager, which holds the epoch, has stored them.
+    /// The LIDs of ports as stored by the holder of the epoch, another manager.
     Claims(Arc<Claims>),
-    /// The host order as another manager, which holds the epoch, has stored it.
+    /// The host order as stored by the holder of the epoch, another manager.
     Positions(Arc<HostPositions>),
-    /// The cables of the subnet as another manager, which holds the epoch, has stored them: by them a
-    /// port that answers nothing without its M_Key is known before it answers.
+    /// The cables of the subnet as stored by the holder of the epoch, another manager. They show
+    /// which port is behind another one, before it answers: it may not answer without its M_Key.
     Cabling(Arc<Expected>),
-    /// The M_Keys of ports as another manager, which holds the epoch, has stored them.
+    /// State of the M_Keys as stored by the holder of the epoch, another manager.
     MKeys {
-        /// How often they were rotated, a rotation that has just begun included.
+        /// Number of rotations, including one that has just begun.
         generations: Generations,
-        /// That manager is writing hardware.
+        /// Whether that manager is writing hardware.
         is_pushing: bool,
     },
-    /// The store does not answer this manager, which holds the epoch as far as it knows; `false`: it
-    /// answers again.
+    /// Whether the store has stopped answering this manager, which holds the epoch as far as it
+    /// knows; `false` if it answers again.
     Silent(bool),
-    /// Checksums of the settings of managers that share the store, by their GUID.
+    /// Checksums of the settings of all managers that share the store, by their GUID.
     Configurations(BTreeMap<Guid, String>),
 }
 
-/// A request to the store that several managers share. None waits for its outcome.
+/// A request to the store that several managers share. The core does not wait for its outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EpochRequest {
     /// Claim the epoch.
     Claim {
         /// GUID of this manager.
         own: Guid,
-        /// The master that no longer answers, or has handed over: its epoch ends.
+        /// The master that no longer answers, or has handed over, and whose epoch ends.
         over: Option<Guid>,
-        /// It ends even if that master shows signs of life in the store.
+        /// Whether its epoch ends even if it shows signs of life in the store.
         insists: bool,
-        /// This manager is master already: its state counts.
+        /// Whether this manager is already master, so that its state counts.
         is_master: bool,
     },
-    /// Check that the epoch is still this manager's.
+    /// Check that this manager still holds the epoch.
     Check,
-    /// Another manager is master: give the epoch up.
+    /// Give the epoch up, because another manager is master.
     Release,
 }
 
-/// An action for the daemon.
+/// An output of the core: an action for the daemon.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all of them are datagrams; a box each would cost more than the copy"
 )]
 pub enum Effect {
-    /// Send a datagram whose answer is of use for `timeout`; zero: none is expected.
+    /// Send a datagram.
     Send {
         /// The MAD and its address.
         datagram: Datagram,
-        /// How long the answer is of use.
+        /// Time for which an answer is of use; zero if none is expected.
         timeout: Duration,
     },
-    /// Compute a plan, and bring it back as [`Event::Planned`].
+    /// Compute a plan, and return it as [`Event::Planned`].
     Plan(Box<PlanJob>),
-    /// Compute a plan that a takeover can follow, and bring it back as [`Event::Prepared`]. Nothing
+    /// Compute a plan that a takeover can follow, and return it as [`Event::Prepared`]. Nothing
     /// waits for it.
     Prepare(Box<PlanJob>),
-    /// Answer SA queries from this until the next [`Effect::Publish`]. It comes before the first
-    /// Set of the push that makes it true, so that a port that goes Active finds an SA that knows
-    /// it.
+    /// Answer SA queries from this state until the next [`Effect::Publish`]. Precedes the first Set
+    /// of the push that makes it true, so that the SA knows a port that becomes Active.
     Serve(Arc<Forthcoming>),
-    /// The Sets of a dry run ([`Mode::DryRun`](super::Mode::DryRun)), in the order of a push.
+    /// Report the Sets of a dry run ([`Mode::DryRun`](super::Mode::DryRun)), in the order of a
+    /// push.
     Foreseen(Vec<Foreseen>),
-    /// Show this snapshot to readers from now on.
+    /// Publish this snapshot to readers.
     Publish(Arc<Snapshot>),
-    /// Ask the shared store.
+    /// Send a request to the shared store.
     Epoch(EpochRequest),
-    /// Store this for the next run.
+    /// Store this state for the next run.
     Remember(Box<SavedCoreState>),
-    /// A notice from a port, for its subscribers.
+    /// Pass a port's notice to its subscribers.
     Notice(Box<Notice>),
-    /// A convergence ended.
+    /// Record a convergence that has ended.
     Converged(Arc<Convergence>),
-    /// The command of `ticket` is done.
+    /// Report that the command of `ticket` is done.
     Done {
-        /// From the command.
+        /// Ticket of the command.
         ticket: Ticket,
-        /// The convergence that did it.
+        /// Convergence that completed it.
         convergence: Arc<Convergence>,
     },
-    /// The command of `ticket` will not be done.
+    /// Report that the command of `ticket` will not be done.
     Declined {
-        /// From the command.
+        /// Ticket of the command.
         ticket: Ticket,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// The command was not carried out: ports would be cut off by it, which its issuer has not
-    /// accepted.
+    /// Report that the command of `ticket` was not carried out, because it would cut ports off and
+    /// its issuer has not accepted that.
     CutOff {
-        /// From the command.
+        /// Ticket of the command.
         ticket: Ticket,
-        /// How many ports.
+        /// Number of ports.
         ports: usize,
-        /// Which ones, and why.
+        /// Names of the ports, and why.
         reason: String,
     },
-    /// The change of [`Command::Partition`] waits for its plan.
+    /// Report that the change of [`Command::Partition`] waits for its plan.
     PartitionTaken {
-        /// From the command.
+        /// Ticket of the command.
         ticket: Ticket,
-        /// What it does; a later effect with the same ticket replaces it.
+        /// Effect of the change; a later effect with the same ticket replaces it.
         effect: Box<ChangeEffect>,
     },
-    /// The partition of [`Command::Partition`] is not changed.
+    /// Report that the partition of [`Command::Partition`] is not changed.
     PartitionRefused {
-        /// From the command.
+        /// Ticket of the command.
         ticket: Ticket,
-        /// Why.
+        /// Reason.
         error: ChangeError,
     },
 }

@@ -1,4 +1,4 @@
-//! The core's handlers, one for each kind of event.
+//! The core's handlers of events, one for each kind.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -56,8 +56,8 @@ impl Core {
         }
     }
 
-    /// The local link trained again. The switch at its other end may have been reset, and has no
-    /// route to this port to report it.
+    /// Handles the local link that trained again. The switch at its other end may have been reset,
+    /// and then has no route to this port to report it.
     fn on_retrained(&mut self, now: Time) {
         let Some(local) = self.inventory.local else {
             return;
@@ -78,7 +78,7 @@ impl Core {
         self.work.regroup();
     }
 
-    /// Takes new alias GUIDs, and reads every port whose GUIDInfo differs from them: a push writes
+    /// Uses new alias GUIDs, and reads every port whose GUIDInfo differs from them. A push writes
     /// the blocks that differ from the reading.
     pub(super) fn on_guids(&mut self, guids: Arc<AliasGuids>) {
         self.inventory.named |= !guids.by_port.is_empty();
@@ -185,7 +185,7 @@ impl Core {
         }
     }
 
-    /// The issuer of `ticket` no longer waits.
+    /// Handles that the issuer of `ticket` no longer waits.
     fn withdraw(&mut self, ticket: Ticket) {
         self.work.withdraw(ticket);
         let policy = &mut self.config.policy;

@@ -1,11 +1,11 @@
 //! The first sweep of a subnet that no manager has programmed: the core brings up the nodes found
-//! so far while the sweep goes on.
+//! so far while the sweep continues.
 //!
-//! A node that answers slowly or not at all, and a fabric that loses SMPs, make a sweep long. As
-//! long as no switch forwards, there is no traffic that an incomplete plan could disturb. So the
-//! core plans and writes the known part while the sweep goes on.
+//! A sweep takes long if nodes answer slowly or not at all, or the fabric loses SMPs. As long as no
+//! switch forwards, there is no traffic that an incomplete plan could disturb. So the core plans
+//! and writes the known part while the sweep continues.
 //!
-//! The sweep of a subnet in use ends before the first plan.
+//! In a subnet in use, the sweep ends before the first plan.
 
 use std::time::Duration;
 
@@ -21,36 +21,35 @@ use super::mastership::role::{self, ElectionOutcome};
 use super::stage::Stage;
 use super::{Core, Mode};
 
-/// Only stragglers are left when a sweep has settled this many questions for each open one.
+/// Settled queries for each open one from which on a sweep only waits for stragglers.
 const SETTLED_PER_OPEN: usize = 8;
 
-/// The least time that a sweep waits for stragglers. Answers take less than a millisecond; after a
+/// Minimum time that a sweep waits for stragglers. Answers take less than a millisecond; after a
 /// few losses, 100.
 const STRAGGLING: Duration = Duration::from_millis(250);
 
-/// How long the core waits for a slow sweep before it brings up the known part for the first time;
-/// then for twice the time passed, so that early plans and pushes cost no more than the sweep
-/// itself.
+/// Time that the core waits for a slow sweep before it first brings up the known part; after that,
+/// twice the time passed, so that early plans and pushes take no longer than the sweep itself.
 const SLOW_AFTER: Duration = Duration::from_secs(2);
 
-/// A sweep that settles fewer questions a second is slow: lossless fabrics settle ten times as
+/// Settled queries per second below which a sweep is slow: lossless fabrics settle ten times as
 /// many.
 const SLOW_RATE: f64 = 4000.0;
 
-/// Lost attempts, in permille, from which on the core reports a finding.
+/// Lost attempts in permille from which on the core reports a finding.
 const LOSS_REPORTED: u32 = 50;
 
-/// The shortest time between two snapshots published in the middle of a pass.
+/// Minimum time between two snapshots published within a pass.
 const REPORTED_EVERY: Duration = Duration::from_secs(1);
 
-/// The state published last in the middle of a pass.
+/// State last published within a pass.
 #[derive(Debug)]
 struct Reported {
     /// Losses, in steps of [`LOSS_REPORTED`].
     losses: u32,
-    /// Ports that hold another M_Key.
+    /// Number of ports that hold another M_Key.
     locked: usize,
-    /// When the core may publish the next one.
+    /// Time from which on the next snapshot may be published.
     next: Time,
 }
 
@@ -68,22 +67,22 @@ impl Default for Reported {
 #[derive(Debug)]
 pub(super) struct FirstSweep {
     under_way: bool,
-    /// No switch forwards by foreign tables, and no manager with precedence was met. Otherwise the
-    /// core writes nothing before the end of the sweep.
+    /// Whether no switch forwards by foreign tables, and no manager with precedence was found. If
+    /// not, the core writes nothing before the end of the sweep.
     is_fresh: bool,
-    /// The sweep, while the core plans and writes the part that it has found.
+    /// The sweep, while the core plans and writes the part that it has found; else `None`.
     aside: Option<Box<Sweep>>,
-    /// When it began, and how many attempts had timed out by then.
+    /// Start of the sweep, and the number of attempts that had timed out by then.
     began: Option<(Time, u64)>,
-    /// Since when the sweep waits for stragglers only.
+    /// Time since when the sweep only waits for stragglers.
     straggling: Option<Time>,
-    /// When the core next checks whether the sweep is slow.
+    /// Time at which the core next checks whether the sweep is slow.
     slow_at: Time,
-    /// Questions settled at the last early bring-up.
+    /// Queries settled at the last early bring-up.
     brought_up: usize,
-    /// Questions settled at the last [`FirstSweep::watch`].
+    /// Queries settled at the last [`FirstSweep::watch`].
     seen: usize,
-    /// The plan in force was made before the end of the sweep.
+    /// Whether the plan in force was made before the end of the sweep.
     is_provisional: bool,
     reported: Reported,
 }
@@ -106,7 +105,7 @@ impl Default for FirstSweep {
 }
 
 impl FirstSweep {
-    /// With `may_plan` the core may plan before the sweep has ended.
+    /// State at the start; `may_plan` allows the core to plan before the sweep has ended.
     pub(super) fn new(may_plan: bool) -> FirstSweep {
         FirstSweep {
             is_fresh: may_plan,
@@ -114,45 +113,45 @@ impl FirstSweep {
         }
     }
 
-    /// Whether it has not ended.
+    /// Whether the first sweep has not ended.
     pub(super) fn is_under_way(&self) -> bool {
         self.under_way
     }
 
-    /// The first sweep has ended.
+    /// Records that the first sweep has ended.
     pub(super) fn end(&mut self) {
         self.under_way = false;
     }
 
-    /// Whether the plan in force was made before the end of the sweep: the next plan does not start
-    /// from it.
+    /// Whether the plan in force was made before the end of the sweep, so that the next plan does
+    /// not follow it.
     pub(super) fn is_provisional(&self) -> bool {
         self.is_provisional
     }
 
-    /// A plan was made; it is final if the sweep has ended.
+    /// Records that a plan was made; it is final if the sweep has ended.
     pub(super) fn planned(&mut self) {
         self.is_provisional &= self.under_way;
     }
 
-    /// The sweep, while the core plans and writes the part that it has found.
+    /// The sweep, while the core plans and writes the part that it has found; else `None`.
     pub(super) fn aside_mut(&mut self) -> Option<&mut Sweep> {
         self.aside.as_deref_mut()
     }
 
-    /// Whether the core brings up a part of the subnet while the sweep goes on.
+    /// Whether the core is bringing up a part of the subnet while the sweep continues.
     pub(super) fn goes_on(&self) -> bool {
         self.aside.is_some()
     }
 
-    /// Updates the measures of how far `sweep` is.
+    /// Updates the measures of the progress of `sweep`.
     fn watch(&mut self, sweep: &Sweep, stats: &ClientStats, now: Time) {
         if self.began.is_none() {
             self.began = Some((now, stats.timeouts));
             self.slow_at = now + SLOW_AFTER;
         }
         if self.seen == self.brought_up && sweep.settled() > self.seen {
-            // Nodes answer again: wait for the questions that follow.
+            // Nodes answer again: the queries that follow are awaited.
             self.straggling = None;
         }
         self.seen = sweep.settled();
@@ -163,7 +162,8 @@ impl FirstSweep {
         };
     }
 
-    /// When the core brings up the part that `sweep` has found, if the sweep does not end before.
+    /// Time at which the core brings up the part that `sweep` has found, if the sweep does not end
+    /// before; `None` if never.
     fn due(&self, sweep: &Sweep, stats: &ClientStats) -> Option<Time> {
         let (began, timeouts) = self.began?;
         let applies = self.under_way
@@ -171,7 +171,7 @@ impl FirstSweep {
             && matches!(sweep.scope(), SweepScope::Full { .. })
             && stats.timeouts > timeouts
             && sweep.settled() > self.brought_up;
-        // Even in a sweep without losses the last questions take their share of the time.
+        // Even in a sweep without losses, the last queries take their share of the time.
         let stragglers = self
             .straggling
             .map(|since| since + STRAGGLING.max(since.since(began) / 2));
@@ -196,7 +196,7 @@ impl FirstSweep {
         is_slow || self.straggling.is_some()
     }
 
-    /// The early bring-up is done: returns the sweep, which is under way again.
+    /// Ends an early bring-up: returns the sweep, which continues.
     fn resume(&mut self, now: Time) -> Option<Box<Sweep>> {
         let sweep = self.aside.take()?;
         self.straggling = self.straggling.map(|_| now);
@@ -206,7 +206,7 @@ impl FirstSweep {
         Some(sweep)
     }
 
-    /// The finding about lost SMPs, if the share is high enough.
+    /// The finding about lost SMPs; `None` if the share is too low.
     pub(super) fn finding(&self, stats: &ClientStats, place: &str) -> Option<Finding> {
         if !self.under_way || stats.loss_permille < LOSS_REPORTED {
             return None;
@@ -227,7 +227,7 @@ impl FirstSweep {
 }
 
 impl Core {
-    /// When the early bring-up is due.
+    /// Time of the early bring-up; `None` if there will be none.
     pub(super) fn first_sweep_due(&self) -> Option<Time> {
         match &self.stage {
             Stage::Sweeping(sweep)
@@ -287,7 +287,7 @@ impl Core {
     }
 
     /// Whether no switch forwards by tables that this subnet manager did not plan, and no manager
-    /// met so far has precedence.
+    /// found so far has precedence.
     fn is_for_us_to_bring_up(&self) -> bool {
         let has_local = self.local_port().is_some();
         if self.may_be_shut_out() {
@@ -311,7 +311,7 @@ impl Core {
         has_local && !in_use && verdict == ElectionOutcome::Be(Role::Master)
     }
 
-    /// Resumes the first sweep after an early bring-up. Returns whether there was one.
+    /// Continues the first sweep after an early bring-up. Returns whether there was one.
     pub(super) fn resume_first_sweep(&mut self, now: Time) -> bool {
         let Some(sweep) = self.first_sweep.resume(now) else {
             return false;
@@ -325,7 +325,7 @@ impl Core {
         true
     }
 
-    /// Publishes a snapshot in the middle of a pass when losses change or more ports ignore Sets.
+    /// Publishes a snapshot within a pass, if losses change or more ports ignore Sets.
     pub(super) fn tell_early(&mut self, now: Time) {
         let locked = self.inventory.count_locked();
         let losses = if self.first_sweep.is_under_way() {

@@ -1,9 +1,9 @@
-//! Switches and hosts that do not hold what this manager wrote: how much of them light sweeps read
-//! back, and what the operator hears of differences.
+//! Switches and hosts that do not hold what this manager wrote: how many of their parts light
+//! sweeps read back, and the findings about differences.
 //!
 //! A difference is written as planned by the pass that found it. A switch that differs again and
-//! again is read back less and less often, so that an attacker, or a switch that answers anything,
-//! costs a plan and a push each minute, and no more.
+//! again is read back less and less often, so that an attacker, or a switch with arbitrary answers,
+//! costs at most a plan and a push per minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,24 +20,24 @@ use rsm_model::port_info::{FieldIndex, FieldMask};
 
 use super::work::doubled;
 
-/// Parts that a light sweep reads back on a subnet of few switches.
+/// Parts that a light sweep reads back in a subnet with few switches.
 const SAMPLES: usize = 1024;
 
-/// The most parts of one switch. On a subnet of many switches it is one: as many Gets as those of
+/// Bound of the parts of one switch. In a subnet with many switches it is one: as many Gets as for
 /// SwitchInfo.
 const SAMPLES_OF_SWITCH: usize = 8;
 
-/// The pause after a second difference in a row; it doubles with each further one.
+/// Pause after a second successive difference; doubled with each further one.
 const PAUSE_FIRST: Duration = Duration::from_secs(10);
 
-/// The longest pause.
+/// Longest pause.
 const PAUSE_LAST: Duration = Duration::from_secs(60);
 
-/// How long a finding stays after the last difference.
+/// Time that a finding stays after the last difference.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// Light sweeps for which a Set that was sent more than once excuses a difference: an hour at the
-/// default interval, in which even those of large subnets have read much of a switch.
+/// Light sweeps during which a Set that was sent more than once excuses a difference: one hour at
+/// the default interval, in which even those of large subnets read much of a switch.
 const LATE_SETS_EXCUSE: u64 = 360;
 
 /// Nodes with a finding of their own.
@@ -46,41 +46,42 @@ const SHOWN: usize = 16;
 /// Blocks and ports that a finding names.
 const PARTS_SHOWN: usize = 5;
 
-/// Nodes that differed from what they held.
+/// Nodes that differed from what this manager wrote.
 #[derive(Default)]
 pub(super) struct ForeignWrites {
     turn: u64,
     nodes: BTreeMap<Guid, ForeignWrite>,
-    /// Nodes that left an attempt of a Set unanswered, by the turn of that time. They may carry it
-    /// out after a later one was acknowledged.
+    /// Nodes that left an attempt of a Set unanswered, with the turn at that time. They may execute
+    /// it after a later one was acknowledged.
     late: BTreeMap<Guid, u64>,
 }
 
 impl ForeignWrites {
-    /// A node left an attempt of a Set of this manager unanswered.
+    /// Records that a node left an attempt of a Set unanswered.
     pub(super) fn note_late(&mut self, node: Guid) {
         self.late.insert(node, self.turn);
     }
 
-    /// Whether the difference of a node may be a late Set of this manager; only the first one is.
+    /// Whether the difference of a node may be a late Set of this manager. Only the first
+    /// difference is excused.
     fn excuses(&mut self, node: Guid) -> bool {
         self.late.remove(&node).is_some()
     }
 }
 
-/// The differences of one node so far.
+/// Differences of one node so far.
 #[derive(Debug)]
 struct ForeignWrite {
     fields: BTreeSet<SwitchField>,
     blocks: BTreeSet<u16>,
     masks: BTreeSet<MftBlock>,
     ports: BTreeMap<PortNum, FieldMask>,
-    /// Light sweeps that found a difference.
+    /// Number of light sweeps that found a difference.
     sweeps: u32,
-    /// Such light sweeps since a reading of all parts last found no difference.
+    /// Number of such light sweeps since a reading of all parts last found no difference.
     in_a_row: u32,
     last: Time,
-    /// Until when light sweeps read nothing back from it.
+    /// Time until which light sweeps read nothing back from the node.
     paused_until: Time,
 }
 
@@ -143,7 +144,7 @@ impl ForeignWrite {
     }
 }
 
-/// The first names, and how many more there are; `None` without any.
+/// The first names, and the number of the others; `None` if there are none.
 fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
     let mut names: Vec<String> = names.collect();
     let more = names.len().saturating_sub(PARTS_SHOWN);
@@ -164,8 +165,8 @@ impl ForeignWrites {
         self.nodes.len() < known
     }
 
-    /// The parts that the light sweep that begins reads back; `failing`: the ports whose Sets have
-    /// failed.
+    /// The parts that the light sweep about to begin reads back; `failing` are the ports whose Sets
+    /// have failed.
     pub(super) fn next_samples(
         &mut self,
         inventory: &Inventory,
@@ -191,8 +192,8 @@ impl ForeignWrites {
         }
     }
 
-    /// Takes note of the differences that a light sweep found, before they are written as planned.
-    /// `comparison`: the hardware beside the plan in force. Returns whether there are any.
+    /// Records the differences that a light sweep found, before they are written as planned.
+    /// `comparison` is the hardware with the plan in force. Returns whether there are any.
     pub(super) fn note(
         &mut self,
         sweep: &mut Sweep,
@@ -226,8 +227,8 @@ impl ForeignWrites {
         is_news
     }
 
-    /// The nodes that did not hold what this manager wrote.
-    /// `have_one_key`: all ports have the same M_Key.
+    /// Findings about nodes that did not hold what this manager wrote. `have_one_key` says whether
+    /// all ports have the same M_Key.
     pub(super) fn findings(&self, inventory: &Inventory, have_one_key: bool) -> Vec<Finding> {
         let (kind, nodes) = (FindingKind::ForeignWrite, &self.nodes);
         let remedy = match have_one_key {
@@ -268,7 +269,7 @@ impl ForeignWrites {
     }
 }
 
-/// The fields of PortInfo that were as planned, and are not any more, by port.
+/// The fields of PortInfo that were as planned and no longer are, by port.
 fn overwritten_ports(
     guid: Guid,
     found: &Overwritten,

@@ -5,9 +5,10 @@
 //! ```
 //!
 //! Every event (start-up, a trap, an operator's request, an answer that never came) becomes
-//! [`work::Work`]; when the core is idle, it takes the waiting work through the stages. Work that
-//! arrives meanwhile joins a sweep under way, waits for a plan, and cuts a push short whose rest takes
-//! longer than another discovery and plan: that rest is part of the next difference.
+//! [`work::Work`]. When the core is idle, it takes the waiting work through the stages. Work that
+//! arrives meanwhile joins a sweep under way, or waits for a plan. It cuts a push short if the rest
+//! of the push takes longer than another discovery and plan: that rest is then part of the next
+//! difference.
 //!
 //! A run is a function of the events and their times.
 //!
@@ -15,7 +16,7 @@
 //! snapshot to publish and state to store; the daemon carries them out. The core sends no Set while
 //! it is not sure to be master, and none that the difference did not ask for.
 //!
-//! Nothing here does I/O, waits, starts a thread, or decides a route.
+//! Must never do I/O, wait, start a thread, or decide a route.
 
 mod adaptive;
 mod conclusion;
@@ -94,7 +95,7 @@ use self::trials::Trials;
 use self::work::Work;
 use self::writing::Writing;
 
-/// What a pass through the stages may change.
+/// The part of the plan that a pass through the stages may change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pass {
     /// Everything.
@@ -104,8 +105,8 @@ enum Pass {
     /// Entries that lead to the fullest links. Such a pass starts when no other work waits, and
     /// urgent work discards it.
     Rebalance,
-    /// The entries and ports of the manager's LID, after a master whose subnet this standby had
-    /// read.
+    /// The entries and ports of the manager's LID, when this standby, which has read the subnet,
+    /// succeeds the master.
     Succession,
 }
 
@@ -124,18 +125,19 @@ enum Pass {
 /// HandingOver ends it        ends it         work waits         dropped       –
 /// ```
 ///
-/// A field owns its rules as far as it can: it is told what it reads, and returns what is to be done.
-/// Where several are needed, a method of `Core` passes from one to the next.
+/// Each field applies its own rules as far as possible: it gets what it needs to know, and returns
+/// what must be done. If several are needed, a method of `Core` passes results from one to the
+/// next.
 pub struct Core {
     /// The operator's decisions.
     config: CoreConfig,
-    /// Requests on their way.
+    /// Requests under way.
     client: Client<Context>,
-    /// The state of the hardware, as read and written.
+    /// State of the hardware, as read and written.
     inventory: Inventory,
-    /// The model of the last sweep.
+    /// Model after the last sweep.
     fabric: Arc<Fabric>,
-    /// Parts that were there before.
+    /// Parts that were present before.
     missing: MissingParts,
     /// Members of multicast groups.
     members: Members,
@@ -145,19 +147,19 @@ pub struct Core {
     plans: Plans,
     /// The difference between plan and hardware.
     writing: Writing,
-    /// The stage under way.
+    /// Stage under way.
     stage: Stage,
-    /// The changes that the pass under way may make.
+    /// Changes that the pass under way may make.
     pass: Pass,
     /// Work that waits for the core to be idle.
     work: Work,
-    /// The cost of the pass under way, and of those before.
+    /// Cost of the pass under way, and of past ones.
     meter: Meter,
-    /// The sweep of a subnet without forwarding tables.
+    /// State of the first sweep, of a subnet without forwarding tables.
     first_sweep: FirstSweep,
     /// Nodes that do not answer.
     silence: Silence,
-    /// Traps so far.
+    /// Traps received so far.
     traps: TrapHandler,
     /// Bad links, and those that routes leave out.
     links: Links,
@@ -165,11 +167,11 @@ pub struct Core {
     foreign_writes: ForeignWrites,
     /// Congestion control.
     congestion: CongestionState,
-    /// The role among other managers.
+    /// Role among other managers.
     election: Election,
-    /// The right to write that a shared store gives.
+    /// Right to write, given by a shared store.
     epoch: EpochState,
-    /// Readings and plans of a standby, ready for a takeover.
+    /// Readings and plans of a standby, for a takeover.
     standby: Standby,
     /// The port of this manager.
     local_port: LocalPort,
@@ -231,13 +233,13 @@ impl Core {
         core
     }
 
-    /// The subnet manager's own port is `port`, as the host's driver has it. A port that answers
-    /// nothing without its M_Key gets the right one then.
+    /// Sets the subnet manager's own port, as known to the host's driver. If that port answers
+    /// nothing without its M_Key, requests to it then use the right one.
     pub fn attach(&mut self, port: KeyHolder) {
         self.inventory.attached = Some(port);
     }
 
-    /// Takes an event that happened at `now`.
+    /// Handles an event that happened at `now`.
     pub fn handle(&mut self, event: Event, now: Time) {
         match event {
             Event::Inbound(inbound) => self.on_inbound(inbound, now),
@@ -319,7 +321,7 @@ impl Core {
         self.run(now);
     }
 
-    /// When [`Core::handle_deadline`] has something to do next.
+    /// Time at which [`Core::handle_deadline`] next has something to do; `None` if never.
     pub fn next_deadline(&self) -> Option<Time> {
         let light = self.work.light_due().filter(|_| self.stage.is_idle());
         [
@@ -343,7 +345,7 @@ impl Core {
         .min()
     }
 
-    /// The next effect, if any. Call it until there is none after each `handle…`.
+    /// The next effect; `None` if there is none. Must be called until then after each `handle…`.
     pub fn poll_effect(&mut self, now: Time) -> Option<Effect> {
         if let Some(effect) = self.outbox.pop() {
             return Some(effect);
@@ -358,7 +360,7 @@ impl Core {
         })
     }
 
-    /// The transport could not send the datagram of [`Effect::Send`].
+    /// Handles a datagram of [`Effect::Send`] that the transport could not send.
     pub fn send_failed(&mut self, datagram: &Datagram, now: Time) {
         if self.congestion.not_sent(datagram, now) {
             return self.run(now);
@@ -369,24 +371,24 @@ impl Core {
         self.run(now);
     }
 
-    /// Whether the core is at rest: nothing under way, nothing waiting, nothing to be repaired.
+    /// Whether the core is at rest: nothing is under way, waiting, or to be repaired.
     pub fn is_settled(&self) -> bool {
         self.stage.is_idle() && self.work.is_empty()
     }
 
-    /// Whether this master is finding out if another one has replaced it. Until then it sets nothing,
-    /// and goes on afterwards.
+    /// Whether this master is finding out whether another one has replaced it. Until then it sets
+    /// nothing, and continues afterwards.
     pub fn is_inquiring(&self) -> bool {
         self.election.inquiry.is_some()
     }
 
-    /// Whether nothing is under way; something may still wait for its time.
+    /// Whether nothing is under way. Work may still wait for its time.
     pub fn is_idle(&self) -> bool {
         self.stage.is_idle() && (!self.work.is_due() || self.work.is_postponed())
     }
 
-    /// SMPs of other agents that this manager has received an answer to so far: the ActCount that it
-    /// shows in SMInfo (IBA 14.2.5.13), of 32 bits that wrap.
+    /// ActCount in this manager's SMInfo (IBA 14.2.5.13): the number of SMPs from other agents
+    /// answered so far, of 32 bits that wrap.
     pub fn act_count(&self) -> u32 {
         self.client.stats().answered as u32
     }
@@ -410,7 +412,7 @@ impl Core {
         }
     }
 
-    /// How often in a row a repair was tried without success; 0 after a clean convergence.
+    /// Number of successive repairs without success; 0 after a clean convergence.
     pub fn repairs(&self) -> u32 {
         self.work.repairs()
     }
@@ -420,7 +422,7 @@ impl Core {
         &self.inventory
     }
 
-    /// The plan in force.
+    /// The plan in force; `None` if there is none.
     pub fn plan(&self) -> Option<&Arc<Plan>> {
         self.plans.in_force()
     }
@@ -440,7 +442,7 @@ impl Core {
         self.election.role == Role::Master && self.plans.in_force().is_some()
     }
 
-    /// Takes the ports whose counters are over a limit.
+    /// Handles the ports whose counters exceed a limit.
     fn on_port_errors(&mut self, errors: Arc<BTreeMap<PortKey, PortErrors>>, now: Time) {
         match self.links.count_errors(errors, now) {
             HealthNews::Ports => self.health_changed(now),
@@ -449,7 +451,7 @@ impl Core {
         }
     }
 
-    /// Other ports are unhealthy, or it means something else that they are.
+    /// Handles a change of the unhealthy ports, or of the consequences.
     fn health_changed(&mut self, now: Time) {
         if self.election.role == Role::Master {
             let detours = &mut self.trials.detours;
@@ -462,7 +464,7 @@ impl Core {
         self.publish(now);
     }
 
-    /// Takes the stages as far as they go now, and hands their requests to the client.
+    /// Runs the stages as far as they go now, and hands their requests to the client.
     fn run(&mut self, now: Time) {
         loop {
             while let Some(completion) = self.client.poll_completion() {
@@ -481,14 +483,14 @@ impl Core {
         if self.election.silent.follow(&self.inventory) {
             self.publish(now);
         }
-        // A pass that changes nothing publishes nothing, also where a snapshot from within it says
-        // that the subnet converges.
+        // A pass that changes nothing publishes nothing, unless a snapshot from within it shows
+        // that the subnet is converging.
         if self.reports.show_converging && !self.is_converging() {
             self.publish(now);
         }
     }
 
-    /// Whether datagrams of congestion control may leave: they wait for all other work.
+    /// Whether datagrams of congestion control may be sent: they wait for all other work.
     fn may_control_congestion(&self) -> bool {
         self.stage.is_idle()
             && self.local_port.is_up()
@@ -506,7 +508,7 @@ impl Core {
         }
     }
 
-    /// Whether a convergence is under way or waits.
+    /// Whether a convergence is under way or waiting.
     fn is_converging(&self) -> bool {
         !self.stage.is_idle() || self.first_sweep.goes_on() || self.work.is_urgent()
     }
@@ -519,7 +521,8 @@ impl Core {
         }
     }
 
-    /// The orders that a takeover gives ports beside the difference to the plan in force; `None` without one.
+    /// The ports that a takeover writes besides the difference to the plan in force; `None` if
+    /// there is no plan.
     pub fn handover(&self) -> Option<Handover> {
         let plan = self.plans.in_force()?;
         let everybody = Reregister::everybody();
@@ -530,7 +533,7 @@ impl Core {
         Some(dry_run::handover(&comparison))
     }
 
-    /// The state now, published or not: sweeps that found no change show in its counters only.
+    /// The present state, published or not. Sweeps that found no change show only in its counters.
     pub fn snapshot(&self, now: Time) -> Snapshot {
         snapshot::take(self, now)
     }

@@ -1,15 +1,15 @@
-//! The port of this subnet manager, as its driver and the last sweep show it.
+//! The port of this subnet manager, as shown by its driver and by the last sweep.
 
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_mad::wire::attr::PortState;
 use rsm_model::InventoryPort;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// The state of the own port, by events of its driver.
+/// State of the own port, from events of its driver.
 #[derive(Debug)]
 pub(super) struct LocalPort {
     is_up: bool,
-    /// It fell back to Init, and no pass has ended since.
+    /// Whether the port fell back to Init, and no pass has ended since.
     has_retrained: bool,
 }
 
@@ -28,8 +28,8 @@ impl LocalPort {
         self.is_up
     }
 
-    /// Whether datagrams leave by it, as far as driver and last sweep say. At a start the driver
-    /// reports only later changes.
+    /// Whether datagrams can be sent by the port, as far as driver and last sweep show. At a start,
+    /// the driver reports only later changes.
     pub(super) fn is_usable(&self, inventory: &Inventory) -> bool {
         let own = inventory.own_port();
         self.is_up && own.and_then(InventoryPort::state) != Some(PortState::Down)
@@ -47,12 +47,12 @@ impl LocalPort {
         self.has_retrained = true;
     }
 
-    /// A pass has ended that read the port.
+    /// Records that a pass has ended that read the port.
     pub(super) fn was_served(&mut self) {
         self.has_retrained = false;
     }
 
-    /// The finding about a port that is down, or was reset.
+    /// The finding about a port that is down or was reset; `None` if it is neither.
     pub(super) fn finding(&self, inventory: &Inventory) -> Option<Finding> {
         let local = inventory.local?;
         let what = match (self.is_usable(inventory), self.has_retrained) {

@@ -1,14 +1,14 @@
-//! Rotation of the M_Keys of ports, where each port has its own.
+//! Rotation of the M_Keys of ports, if each port has its own.
 //!
-//! A rotation changes the policy: the difference then finds that every port holds another key than
+//! A rotation changes the policy. The difference then finds that every port holds another key than
 //! planned, and the push writes PortInfo port by port, each with the key that the port holds. Until
-//! its Set is acknowledged a port is sent the old key and the new one in turn, so there is no moment
-//! at which it cannot be reached. The store has the generation before the first Set leaves.
+//! its Set is acknowledged, requests to a port use the old key and the new one in turn, so that it
+//! can be reached at every moment. The store gets the new generation before the first Set is sent.
 //!
-//! At protection levels 2 and 3 a port counts each Get with another key as a violation, and a standby
-//! reads the whole subnet with the keys that it knows. So a master that shares its store announces a
-//! rotation there first, as a push that has begun, and waits for [`NOTICE`]: a standby ends its
-//! reading, and reads again with the new keys once the push has ended.
+//! At protection levels 2 and 3, a port counts each Get with another key as a violation, and a
+//! standby reads the whole subnet with the keys that it knows. So a master that shares its store
+//! first announces a rotation there, as a push that has begun, and waits for [`NOTICE`]. A standby
+//! then ends its reading, and reads again with the new keys once the push has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,19 +25,19 @@ use super::Core;
 use super::mastership::epoch::Holding;
 use super::mastership::news::AnnouncedRotation;
 
-/// How many ports a finding names.
+/// Number of ports that a finding names.
 const SHOWN: usize = 5;
 
-/// For the way of an announcement to the store and to a standby, and for the Gets that are out there.
+/// Time for an announcement to reach the store and a standby, and for the Gets under way.
 const WAY: Duration = Duration::from_millis(900);
 
-/// From the announcement of a rotation in the store to its first Set. A standby looks at the store
-/// every [`BEAT`], and follows it at most every [`FOLLOW_PLAN`].
+/// Time between the announcement of a rotation in the store and its first Set. A standby reads the
+/// epoch every [`BEAT`], and follows the store at most every [`FOLLOW_PLAN`].
 const NOTICE: Duration = BEAT.saturating_add(FOLLOW_PLAN).saturating_add(WAY);
 
 impl Core {
-    /// The generations in use. They are in the policy, to which a reload of the configuration adds
-    /// them again.
+    /// The generations in use. They are part of the policy, to which a reload of the configuration
+    /// adds them again.
     pub(super) fn generations(&self) -> Generations {
         self.config.policy.ports.m_keys.generations
     }
@@ -57,7 +57,7 @@ impl Core {
         }
     }
 
-    /// The generations for the store: those in use, or those of a rotation that is about to begin.
+    /// The generations to store: those in use, or those of a rotation that is about to begin.
     pub(super) fn stored_generations(&self) -> Generations {
         let announced = self.epoch.news.rotation();
         let announced = announced.map(|rotation| rotation.generations);
@@ -68,14 +68,14 @@ impl Core {
         self.config.policy.ports.m_keys.secret().is_some()
     }
 
-    /// Whether ports want the key for Gets, too, and each may have its own.
+    /// Whether ports require the key for Gets as well, and each may have its own.
     fn guards_gets(&self) -> bool {
         let ports = &self.config.policy.ports;
         ports.m_key_protect > 1 && !ports.m_keys.is_uniform()
     }
 
-    /// Rotates the keys of all ports. Refused while ports hold keys of the rotation before, unless
-    /// the operator insists.
+    /// Rotates the keys of all ports. Refuses while ports hold keys of the former rotation, unless
+    /// the operator insists (`forced`).
     pub(super) fn rotate_m_keys(&mut self, forced: bool, ticket: Ticket, now: Time) {
         if let Some(rotation) = self.epoch.news.rotation_mut() {
             rotation.tickets.push(ticket);
@@ -109,14 +109,14 @@ impl Core {
         self.outbox.decline(ticket, reason);
     }
 
-    /// The issuer of `ticket` no longer waits for a rotation.
+    /// Handles that the issuer of `ticket` no longer waits for a rotation.
     pub(super) fn withdraw_rotation(&mut self, ticket: Ticket) {
         if let Some(rotation) = self.epoch.news.rotation_mut() {
             rotation.tickets.retain(|&waiting| waiting != ticket);
         }
     }
 
-    /// Begins the rotation that was announced, if that is due.
+    /// Begins the announced rotation, if it is due.
     pub(super) fn mind_rotation(&mut self, now: Time) {
         let Some(rotation) = self.epoch.news.take_rotation(now) else {
             return;
@@ -139,8 +139,8 @@ impl Core {
         }
     }
 
-    /// Gives switches keys that a manager does not know which was master before and may wake up: its
-    /// Sets then change no forwarding table.
+    /// Gives switches keys that the former master, which may wake up, does not know: its Sets then
+    /// change no forwarding table.
     pub(super) fn fence_switches(&mut self) {
         if self.has_derived_keys() {
             self.set_generations(self.generations().fenced());
@@ -149,12 +149,12 @@ impl Core {
         }
     }
 
-    /// Goes on with the later of the own generations and those of another manager.
+    /// Continues with the later of the own generations and those of another manager.
     pub(super) fn adopt_generations(&mut self, others: Generations) {
         let later = self.generations().later(others);
         if later != self.generations() {
             self.set_generations(later);
-            self.inventory.doubt_m_keys();
+            self.inventory.distrust_m_keys();
             if self.election.role == Role::Master {
                 self.work
                     .plan_again("another manager had rotated the M_Keys of ports");
@@ -162,9 +162,9 @@ impl Core {
         }
     }
 
-    /// Takes the keys that the holder of the epoch has stored; `is_pushing`: it is writing hardware.
-    /// Until the end of a push that changes keys, this manager does not know which ports have the
-    /// new ones, and reads nothing.
+    /// Handles the keys that the holder of the epoch has stored; `is_pushing` says whether it is
+    /// writing hardware. Until the end of a push that changes keys, this manager does not know
+    /// which ports have the new ones, and reads nothing.
     pub(super) fn on_stored_keys(&mut self, stored: Generations, is_pushing: bool, now: Time) {
         if self.epoch.has_own_state() {
             return;
@@ -182,8 +182,8 @@ impl Core {
         self.follow_master(now);
     }
 
-    /// Takes the cables that the holder of the epoch has stored, and looks again behind ports whose
-    /// neighbour did not answer without its key, which is known now.
+    /// Handles the cables that the holder of the epoch has stored. Asks again behind ports whose
+    /// neighbour did not answer without its key, if the key is known now.
     pub(super) fn on_stored_cabling(&mut self, cabling: Arc<Expected>) {
         if self.epoch.has_own_state() {
             return;
@@ -209,9 +209,9 @@ impl Core {
         finds_more
     }
 
-    /// Whether nothing but the own node answers, although the own link is up and each port wants its
-    /// key: this manager knows none of the keys. As the master it would write its own port only, as
-    /// if the subnet behind it had none.
+    /// Whether only the own node answers, although the own link is up and ports require their keys:
+    /// this manager knows none of the keys. As the master, it would write only its own port, as if
+    /// there were no subnet behind it.
     pub(super) fn is_shut_out(&self) -> bool {
         self.guards_gets() && self.inventory.is_alone_behind_a_link()
     }
@@ -221,7 +221,7 @@ impl Core {
         self.guards_gets() && self.inventory.len() == 1
     }
 
-    /// Tries again after a pause, in which the store or an operator may bring the keys.
+    /// Tries again after a pause, in which the store or an operator may provide the keys.
     pub(super) fn wait_for_keys(&mut self, now: Time) {
         self.meter.discard();
         if matches!(self.election.role, Role::Discovering) {
@@ -232,15 +232,15 @@ impl Core {
         self.publish(now);
     }
 
-    /// Goes on with the generations that ports show: another manager has rotated keys, and the store
-    /// of this one does not know.
+    /// Continues with the generations that ports show: another manager has rotated keys, and this
+    /// one's store does not know it.
     pub(super) fn follow_generations(&mut self) {
         if let Some(ahead) = self.inventory.generations_ahead() {
             self.adopt_generations(ahead);
         }
     }
 
-    /// The state of the keys, for readers.
+    /// State of the keys, for readers.
     pub(super) fn m_key_status(&self) -> MKeyStatus {
         let policy = &self.config.policy.ports.m_keys;
         MKeyStatus {
@@ -252,7 +252,8 @@ impl Core {
         }
     }
 
-    /// The finding about ports that do not hold their planned key although nothing is under way.
+    /// The finding about ports that do not hold their planned key although nothing is under way;
+    /// `None` if there are none.
     pub(super) fn finding_of_m_keys(&self) -> Option<Finding> {
         let behind = self.inventory.ports_behind().iter().copied();
         let behind: Vec<PortKey> = behind

@@ -1,4 +1,4 @@
-//! Nodes and cables that were there before and are missing, updated after each sweep.
+//! Nodes and cables that were present before and are missing, updated after each sweep.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use rsm_model::findings::Finding;
 use rsm_plan::Plan;
 use rsm_plan::lint::Proved;
 
-/// The missing parts of a fabric, and the cabling that the store has.
+/// The missing parts of a fabric, and the cabling in the store.
 #[derive(Debug)]
 pub(super) struct MissingParts {
     expected: Arc<Expected>,
     /// The findings about `expected`.
     findings: Vec<Finding>,
-    /// When the cabling last changed, until the next plan.
+    /// Time of the last change of the cabling, until the next plan.
     changed_at: Option<Time>,
-    /// The cabling that the core last handed to the store.
+    /// Cabling that the core last handed to the store.
     kept: Cabling,
-    /// Nodes or cables have come or gone since `kept`.
+    /// Whether nodes or cables have appeared or vanished since `kept`.
     has_news: bool,
 }
 
 impl MissingParts {
-    /// The parts of a cabling that an earlier run knew: all are missing until they are met.
+    /// Starts with the cabling of an earlier run: all parts are missing until they are found.
     pub(super) fn recalled(cabling: Cabling) -> MissingParts {
         MissingParts {
             expected: Arc::new(cabling.recalled()),
@@ -35,8 +35,8 @@ impl MissingParts {
         }
     }
 
-    /// Continues with the cabling of another manager. Parts that this one has met, in `fabric`, are
-    /// no missing ones.
+    /// Continues with the cabling of another manager. Parts that this manager has found, in
+    /// `fabric`, are not missing.
     pub(super) fn adopt(&mut self, cabling: Cabling, fabric: &Fabric) {
         self.expected = Arc::new(cabling.missing_from(fabric));
         self.findings = self.expected.findings(fabric);
@@ -57,13 +57,13 @@ impl MissingParts {
         &self.kept
     }
 
-    /// Whether the store has another cabling than the fabric.
+    /// Whether the fabric has another cabling than the store.
     pub(super) fn has_news(&self) -> bool {
         self.has_news
     }
 
     /// Updates the parts by `delta`, the difference between the fabric that a sweep found at `now`
-    /// and the one before.
+    /// and the former one.
     pub(super) fn follow(&mut self, delta: &Delta, before: &Fabric, new: &Fabric, now: Time) {
         if delta.changes_cabling() {
             let expected = Arc::make_mut(&mut self.expected);
@@ -74,14 +74,14 @@ impl MissingParts {
         }
     }
 
-    /// Records the part of the fabric that an unfinished sweep has found, so that its end does not
-    /// count it as a difference.
+    /// Records the part of the fabric that an unfinished sweep has found, so that it does not count
+    /// as a difference at the end of the sweep.
     pub(super) fn meet(&mut self, before: &Fabric, new: &Fabric, now: Time) {
         self.follow(&Delta::between(before, new), before, new, now);
     }
 
-    /// Takes `fabric` as the cabling for the store. That costs a row of each node, so it waits for
-    /// the end of a pass, when ports are in their final state.
+    /// Makes `fabric` the cabling for the store. That costs a row for each node, so that it waits
+    /// for the end of a pass, when ports are in their final state.
     pub(super) fn keep(&mut self, fabric: &Arc<Fabric>) {
         self.has_news = false;
         self.kept = Cabling {
@@ -90,7 +90,7 @@ impl MissingParts {
         };
     }
 
-    /// Adds the number of moved paths in the first plan after a loss to that loss.
+    /// Adds to a loss the number of paths that the first plan after it moved.
     pub(super) fn count_moved(&mut self, plan: &Plan, fabric: &Fabric) {
         let Some(at) = self.changed_at.take() else {
             return;
@@ -104,7 +104,7 @@ impl MissingParts {
         }
     }
 
-    /// Forgets missing parts that an operator accepts as gone. Returns whether there were any.
+    /// Forgets missing parts whose loss an operator accepts. Returns whether there were any.
     pub(super) fn accept(&mut self, accept: Accept, fabric: &Fabric) -> bool {
         let has_any = Arc::make_mut(&mut self.expected).accept(accept, fabric) > 0;
         if has_any {

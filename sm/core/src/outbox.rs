@@ -8,31 +8,31 @@ use rsm_state::Ticket;
 
 use super::event::Effect;
 
-/// Decided effects that wait for the daemon.
+/// Effects that wait for the daemon.
 #[derive(Default)]
 pub(super) struct Outbox {
-    /// Responses and TrapRepress; they leave before other effects.
+    /// Responses and TrapRepress, which are sent before other effects.
     replies: VecDeque<Datagram>,
     effects: VecDeque<Effect>,
 }
 
 impl Outbox {
-    /// An effect after those that wait.
+    /// Appends an effect to those that wait.
     pub(super) fn push(&mut self, effect: Effect) {
         self.effects.push_back(effect);
     }
 
-    /// A datagram that nobody answers, before all other effects.
+    /// Queues a datagram without an answer, before all other effects.
     pub(super) fn reply(&mut self, datagram: Datagram) {
         self.replies.push_back(datagram);
     }
 
-    /// The command of `ticket` will not be done, for `reason`.
+    /// Reports that the command of `ticket` will not be done, for `reason`.
     pub(super) fn decline(&mut self, ticket: Ticket, reason: String) {
         self.push(Effect::Declined { ticket, reason });
     }
 
-    /// The next effect.
+    /// Takes the next effect; `None` if there is none.
     pub(super) fn pop(&mut self) -> Option<Effect> {
         let Some(datagram) = self.replies.pop_front() else {
             return self.effects.pop_front();

@@ -1,12 +1,12 @@
-//! Limits to waiting for silent nodes while there is other work to do.
+//! Limits waiting for silent nodes while there is other work to do.
 //!
 //! When paths change, overdue Gets to other nodes are withdrawn and sent by the new paths: the old
 //! ones may have led through a dead switch, and each further attempt would wait twice as long. Once
-//! no cable leads to a switch the core does not wait for it. A sweep that has found a change, and a
-//! push that delays urgent work, end without the answers of silent nodes.
+//! no cable leads to a switch, the core does not wait for it. A sweep that has found a change, and
+//! a push that delays urgent work, end without the answers of silent nodes.
 //!
-//! Silence is judged by the losses of before the fault: attempts along what died look lost, and say
-//! nothing about the paths that are left.
+//! Silence is judged by the packet loss before the fault: attempts along dead parts look lost, and
+//! say nothing about the paths that are left.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,19 +22,21 @@ use super::requests::Context;
 use super::silences::Silences;
 use super::stage::Stage;
 
-/// Attempts of a Set that a node leaves unanswered before a push goes on without the node, if
-/// urgent work waits.
+/// Attempts of a Set that a node may leave unanswered before a push continues without it, if urgent
+/// work waits.
 const ATTEMPTS_OF_URGENT_PUSH: u8 = 2;
 
-/// As [`ATTEMPTS_OF_URGENT_PUSH`], of a stopped push: its rest is part of the next difference.
+/// Value of [`ATTEMPTS_OF_URGENT_PUSH`] for a stopped push, whose rest is part of the next
+/// difference.
 const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
 
-/// If losses explain an unanswered question in fewer than this many of 1000 cases, the node is to
-/// blame.
+/// Cases in 1000 below which packet loss does not explain an unanswered query, so that the node is
+/// to blame.
 const CHANCE_PERMILLE: u32 = 10;
 
-/// How long after its last rest a core goes by the losses of before. What dies makes attempts along
-/// paths that lead through it look lost, which says nothing about the paths that are left.
+/// Time after its last rest for which the core uses the packet loss measured before. Dead parts
+/// make attempts along paths through them look lost, which says nothing about the paths that are
+/// left.
 const BEFORE_COUNTS: Duration = Duration::from_secs(1);
 
 /// Nodes that do not answer.
@@ -44,14 +46,14 @@ pub(super) struct Silence {
     pub(super) silences: Silences,
 }
 
-/// Losses of the client's attempts, at present and at the core's last rest.
+/// Packet loss of the client's attempts, at present and at the core's last rest.
 #[derive(Default)]
 struct Losses {
-    /// Timeouts when the core last told the sweep of them.
+    /// Number of timeouts when the core last told the sweep about them.
     timeouts: u64,
-    /// The share of lost attempts at the last rest, of 1000.
+    /// Lost attempts in 1000 at the last rest.
     at_rest: u32,
-    /// When that was.
+    /// Time of the last rest.
     rested: Time,
     /// Silence of the whole fabric, as far as it is known.
     quiet: Quiet,
@@ -71,26 +73,28 @@ enum Quiet {
     /// No attempt is overdue that has not been judged.
     #[default]
     Unheard,
-    /// Attempts are overdue, and the manager's own switch is asked; so many answers had come.
+    /// Attempts are overdue, and the manager's own switch was asked when this many answers had
+    /// arrived.
     Asked(u64),
-    /// No node has answered, not even the manager's own switch, since this time; so many answers
-    /// had come.
+    /// No node has answered since this time, not even the manager's own switch; this many answers
+    /// had arrived then.
     Everywhere(Time, u64),
 }
 
-/// How long silence of the whole fabric says nothing about single nodes.
+/// Time for which silence of the whole fabric says nothing about single nodes.
 const LONGEST_QUIET: Duration = Duration::from_secs(1);
 
 impl Losses {
-    /// How many unanswered attempts in a row losses explain, if they take `permille` of 1000 by now.
+    /// Number of successive unanswered attempts that packet loss explains, if it is `permille` of
+    /// 1000 now.
     fn explain(&self, permille: u32, now: Time) -> u8 {
         let is_of_before = now.since(self.rested) < BEFORE_COUNTS;
         explained_by_losses(if is_of_before { self.at_rest } else { permille })
     }
 }
 
-/// How many unanswered attempts in a row losses explain, if they take this many of 1000: a longer
-/// row is rarer than [`CHANCE_PERMILLE`].
+/// Number of successive unanswered attempts that packet loss explains, if this many of 1000 are
+/// lost: more of them are rarer than [`CHANCE_PERMILLE`].
 fn explained_by_losses(loss_permille: u32) -> u8 {
     let mut explained = 0;
     let mut chance = loss_permille.min(1000);
@@ -101,8 +105,8 @@ fn explained_by_losses(loss_permille: u32) -> u8 {
     explained
 }
 
-/// The `unwanted` questions of sweeps that `take` withdraws from the MAD client. A question that is
-/// on its way twice is among them twice.
+/// The `unwanted` queries of sweeps that `take` withdraws from the MAD client. A query that is
+/// under way twice is returned twice.
 fn pick<T>(
     unwanted: impl Fn(Query) -> bool,
     take: impl FnOnce(&mut dyn FnMut(&Context) -> bool) -> T,
@@ -119,7 +123,8 @@ fn pick<T>(
 }
 
 impl Core {
-    /// Tells the sweep under way of overdue questions, and withdraws those that it no longer wants.
+    /// Tells the sweep under way about overdue queries, and withdraws those that it no longer
+    /// wants.
     pub(super) fn heed_silence(&mut self, now: Time) {
         let stats = self.client.stats();
         let has_waited =
@@ -128,8 +133,8 @@ impl Core {
             (self.silence.losses.at_rest, self.silence.losses.rested) = (stats.loss_permille, now);
         }
         let explained = self.silence.losses.explain(stats.loss_permille, now);
-        // Before the first plan no work waits for silent nodes, and the share of losses is not
-        // known yet.
+        // Before the first plan, no work waits for silent nodes, and the packet loss is not known
+        // yet.
         let counts =
             self.plans.in_force().is_some() && self.weigh_silence(has_waited, explained, now);
         let Stage::Sweeping(sweep) = &mut self.stage else {
@@ -160,11 +165,11 @@ impl Core {
                 }
             }
         }
-        // A question from before the paths changed may become overdue only now.
+        // A query from before the paths changed may become overdue only now.
         let may_be_on_dead_way = has_waited && !self.inventory.suspects.is_empty();
         if !sweep.is_outward() && (sweep.take_rerouted() || may_be_on_dead_way) {
-            // A suspect owes one answer by any path; questions to other nodes go out again by a
-            // live one.
+            // A suspect has one unanswered query, by any path; queries to other nodes are sent
+            // again by a working one.
             let suspects = &self.inventory.suspects;
             let overdue: BTreeSet<Query> = self
                 .client
@@ -178,7 +183,7 @@ impl Core {
                         && !query.node().is_some_and(|guid| suspects.contains(&guid))
                 })
                 .collect();
-            // A question may be on its way twice.
+            // A query may be under way twice.
             let is_overdue = |query| overdue.contains(&query);
             let taken = pick(is_overdue, |picks| self.client.withdraw(picks));
             taken.into_iter().for_each(|query| sweep.reroute(query));
@@ -189,7 +194,7 @@ impl Core {
         }
     }
 
-    /// Whether overdue attempts count as the silence of their nodes now. Until any node has answered
+    /// Whether overdue attempts count as silence of their nodes now. Until any node has answered
     /// after they became overdue, the whole fabric may be silent.
     fn weigh_silence(&mut self, has_waited: bool, explained: u8, now: Time) -> bool {
         let stats = self.client.stats();
@@ -233,8 +238,8 @@ impl Core {
             .withdraw(|context| matches!(context, Context::Witness));
     }
 
-    /// Asks the switch at the manager's port for NodeInfo, or another switch beside the manager's.
-    /// Returns whether there is one.
+    /// Asks the switch at the manager's port for NodeInfo, or another switch if the manager's is
+    /// not suitable. Returns whether there is one.
     fn ask_witness(&mut self) -> bool {
         let Some(witness) = self.witness() else {
             return false;
@@ -244,7 +249,8 @@ impl Core {
         };
         let request = Request {
             priority: Priority::Urgent,
-            // Not the key of the switch: other requests out to it must not hold this one back.
+            // The target key differs from the switch's, so that other requests to it do not delay
+            // this one.
             ..Request::get(!witness.0, node.path, NodeInfo::ID, 0, Context::Witness)
         };
         self.submit(request);
@@ -268,8 +274,8 @@ impl Core {
         beside.map(|end| end.node)
     }
 
-    /// Goes on without the outstanding answers, if only silent nodes owe them and there is work to
-    /// go on with. Returns whether it gave any up.
+    /// Continues without the outstanding answers, if only silent nodes owe them and there is work
+    /// to continue with. Returns whether it gave any up.
     pub(super) fn leave_silent_nodes_out(&mut self) -> bool {
         let urgent = self.work.is_urgent();
         let Stage::Sweeping(sweep) = &mut self.stage else {
@@ -294,8 +300,8 @@ impl Core {
         !queries.is_empty()
     }
 
-    /// Lets a push that urgent work waits for go on without silent nodes. Returns whether there are
-    /// any.
+    /// Lets a push for which urgent work waits continue without silent nodes. Returns whether there
+    /// are any.
     pub(super) fn abandon_silent_nodes(&mut self, now: Time) -> bool {
         if self.silence.losses.quiet != Quiet::Unheard {
             return false;
@@ -314,7 +320,7 @@ impl Core {
             .explain(self.client.stats().loss_permille, now);
         let enough = enough.saturating_add(explained);
         if enough > 1 && self.client.repeated() == 0 {
-            // As long as all nodes answer, no request is looked at: this is asked at each answer.
+            // As long as all nodes answer, no request is examined: this is called at each answer.
             return false;
         }
         let pending = self.client.pending_requests();

@@ -1,4 +1,4 @@
-//! From the model to a plan: the job of a plan, and its outcome.
+//! Planning in the core: the job of a plan, and its outcome.
 
 use rsm_hardware::diff::Changes;
 use rsm_ids::Guid;
@@ -50,7 +50,7 @@ impl Core {
         }
     }
 
-    /// Whether the plan in force leaves out a switch that answers by now.
+    /// Whether the plan in force leaves out a switch that answers now.
     pub(super) fn has_heard_a_mute(&self) -> bool {
         let plan = self.plans.in_force();
         plan.is_some_and(|plan| plan.transition.mute.iter().any(|&guid| !self.is_mute(guid)))
@@ -69,7 +69,7 @@ impl Core {
             })
     }
 
-    /// Plans multicast anew on the routes of the plan in force. Without a plan, or while another
+    /// Plans multicast again on the routes of the plan in force. Without a plan, or while another
     /// subnet manager is master, the next plan includes the groups anyway.
     pub(super) fn start_groups(&mut self, now: Time) {
         let Some(plan) = self
@@ -89,7 +89,7 @@ impl Core {
         self.begin_planning(job);
     }
 
-    /// Plans a step of rebalancing, if there still is a plan to make it from.
+    /// Plans a step of rebalancing, if there still is a plan to start from.
     pub(super) fn start_rebalancing(&mut self, now: Time) {
         if self.plans.in_force().is_none() || self.election.role != Role::Master {
             self.meter.discard();
@@ -112,11 +112,11 @@ impl Core {
                 .for_plan(&self.fabric, &self.inventory, &self.config, now);
         let own = self.own_guid();
         let claims = &self.plans.assigned.claims;
-        let apart = self.epoch.apart(own, &self.fabric, claims);
+        let partitioned = self.epoch.partitioned(own, &self.fabric, claims);
         PlanJob {
             generation,
             claims: self.plans.assigned.claims.clone(),
-            apart,
+            partitioned,
             assigns_lids_anew: self.plans.reassigns_lids(),
             positions: self.plans.assigned.positions.clone(),
             gpus: self.plans.gpus().clone(),
@@ -137,8 +137,8 @@ impl Core {
         self.outbox.push(Effect::Plan(Box::new(job)));
     }
 
-    /// Plans again with the engine before the trial, if the fabric has changed since its last plan:
-    /// the plan in force may leave new parts unrouted.
+    /// Plans again with the engine from before the trial, if the fabric has changed since its last
+    /// plan: the plan in force may leave new parts unrouted.
     fn plan_for_changes(&mut self) {
         let planned_for = self.plans.in_force().map(|plan| &plan.fabric);
         let is_same = planned_for
@@ -148,7 +148,8 @@ impl Core {
         }
     }
 
-    /// Goes back to the settings before those that the refused job had. Returns whether it had any.
+    /// Restores the settings from before those that the refused job had. Returns whether it had
+    /// any.
     fn fail_trials(&mut self, error: &PlanError) -> bool {
         let generation = self.plans.generation();
         let policy = &mut self.config.policy;
@@ -198,7 +199,7 @@ impl Core {
                         self.push(plan, changes, now);
                     }
                     Pass::Multicast => {
-                        // The unfinished Sets of the last push concern routes, too, and need
+                        // The unfinished Sets of the last push also concern routes, and need
                         // interim tables of their own.
                         self.pass = Pass::Full;
                         self.resume_push(now);
@@ -208,7 +209,7 @@ impl Core {
                     }
                 }
             }
-            // The engine before is in force again, and the findings about its plan with it.
+            // The former engine is in force again, with the findings about its plan.
             Outcome::Refused(refused) if self.fail_trials(&refused.error) => {
                 self.plan_for_changes();
                 self.conclude(Pushed::default(), &[], now);

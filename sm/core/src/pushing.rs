@@ -1,4 +1,4 @@
-//! From a plan to the hardware: writing the difference and reporting failures.
+//! Pushes in the core: writing the difference, and reporting failures.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use rsm_state::{Forthcoming, Role, TablesWritten};
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
 use super::stage::Stage;
-use super::writing::{end_doubts, failures, ports_in_doubt};
+use super::writing::{drop_verified, failures, unverified_ports};
 use super::{Core, Mode, Pass, adaptive};
 
 impl Core {
     /// Writes the difference to the plan in force, which was made for an earlier state of the
-    /// hardware. If tables differ, plans again: the interim tables need a new proof.
+    /// hardware. If tables differ, plans again, because the interim tables need a new proof.
     pub(super) fn resume_push(&mut self, now: Time) {
         let Some(plan) = self.plans.in_force().cloned() else {
             return;
@@ -53,7 +53,7 @@ impl Core {
         changes
     }
 
-    /// `plan` beside the hardware, as it was last read and written.
+    /// `plan` with the hardware as last read and written.
     pub(super) fn comparison<'a>(
         &'a self,
         plan: &'a Arc<Plan>,
@@ -81,7 +81,7 @@ impl Core {
         }
         if self.pass != Pass::Multicast {
             self.writing.begin(&changes);
-            end_doubts(&mut self.inventory, &changes);
+            drop_verified(&mut self.inventory, &changes);
         }
         if changes.is_empty() {
             self.writing.settle();
@@ -112,8 +112,8 @@ impl Core {
         self.stage = Stage::Pushing(Box::new(Push::start(plan, changes, &self.inventory)));
     }
 
-    /// Lets the SA answer from the plan before a port goes Active by it. A push that makes no end
-    /// port Active needs this only once: it brings no host that the SA does not know.
+    /// Lets the SA answer from the plan before a port becomes Active by it. A push that makes no
+    /// end port Active needs this only once, because it brings no host that the SA does not know.
     fn serve(&mut self, changes: &Changes, now: Time) {
         let mut ports = changes.ports.values();
         let brings_hosts = ports.any(|change| change.activates_end_port())
@@ -163,7 +163,7 @@ impl Core {
         self.plan_by_adaptive_news();
         self.go_on_with_adaptive(push.is_complete(), now);
         self.work.read_again(push.unread());
-        self.work.read_again(ports_in_doubt(&self.inventory));
+        self.work.read_again(unverified_ports(&self.inventory));
         self.bounce_on();
         let cause = self.links.note_push(&push, &self.inventory, &self.fabric);
         if let Some(cause) = cause {
@@ -172,10 +172,11 @@ impl Core {
         if push.learned() | self.inventory.habits.take_news() {
             self.remember();
         }
-        // After a bring-up, its records take more memory than the new model does.
+        // After a bring-up, the records of the push take more memory than the new model does.
         drop(push);
         self.conclude(pushed, &nodes, now);
-        // The next plan takes what this push has written; now nothing waits for it.
+        // The next plan needs the tables that this push has written; they are collected now, when
+        // nothing waits.
         drop(self.plans.held_tables(&self.inventory));
     }
 
@@ -189,8 +190,8 @@ impl Core {
         }
     }
 
-    /// After a push, or where there was nothing to write: Sets of adaptive routing that waited
-    /// follow, and tables of switches on trial are read back.
+    /// Continues after a push, or if there was nothing to write: sends the Sets of adaptive routing
+    /// that waited, and reads back tables of switches on trial.
     fn go_on_with_adaptive(&mut self, complete: bool, now: Time) {
         if !complete {
             return;
@@ -207,7 +208,7 @@ impl Core {
         }
     }
 
-    /// Plans again if switches turned out to be able to route adaptively, or not to.
+    /// Plans again, if switches turned out to be able to route adaptively, or not to.
     pub(super) fn plan_by_adaptive_news(&mut self) {
         if self.inventory.adaptive_trials.take_news() && self.plans.in_force().is_some() {
             self.work
@@ -215,7 +216,7 @@ impl Core {
         }
     }
 
-    /// Lists the Sets of a push of a dry run, and ends the pass.
+    /// Lists the Sets of the push of a dry run, and ends the pass.
     fn foresee(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
         self.writing.note_mismatches(&changes);
         let sets = rehearse(plan, changes, &self.inventory);

@@ -1,9 +1,9 @@
-//! Taking load off the fullest links while a fault stays.
+//! Relieves the fullest links while a fault persists.
 //!
 //! A repair moves as few paths as it can, at once. When the subnet has not changed for a while and
 //! parts of it are still missing, rebalancing relieves the fullest links step by step. Other work
-//! comes first: urgent work discards a step in planning, and cuts one that is being written short
-//! like any other push.
+//! comes first: urgent work discards a step being planned, and cuts one being written short like
+//! any other push.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use rsm_routing::engine::misses_parts;
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// When the next step is due, at the end of a pass with `plan` in force, whose effect is known by
-/// then.
+/// Time of the next step, computed at the end of a pass with `plan` in force; `None` if there is
+/// nothing to relieve.
 pub(super) fn due(plan: &Plan, policy: &RebalancePolicy, now: Time) -> Option<Time> {
     let ranking = plan.routing.ranking.as_ref();
     let is_wanted = !policy.after.is_zero() && ranking.is_some_and(misses_parts);

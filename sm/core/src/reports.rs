@@ -1,8 +1,8 @@
-//! Reports to readers: the findings that stay from pass to pass, and what the last snapshot said.
+//! Findings that stay from pass to pass, and what the last snapshot showed.
 
 use rsm_model::findings::{Finding, FindingKind};
 
-/// Findings that no part of the core can compute anew, and the state that readers were last shown.
+/// Findings that no part of the core can compute again, and the state last shown to readers.
 #[derive(Default)]
 pub(super) struct Reports {
     /// Findings of the last plan and push.
@@ -11,43 +11,44 @@ pub(super) struct Reports {
     of_configuration: Vec<Finding>,
     /// Findings of the daemon around the core.
     of_daemon: Vec<Finding>,
-    /// The last snapshot said that the subnet converges.
+    /// Whether the last snapshot showed that the subnet is converging.
     pub(super) show_converging: bool,
-    /// The SA answers from a plan: the core served or published one as the master.
+    /// Whether the SA answers from a plan, which the core served or published as the master.
     pub(super) serve: bool,
-    /// The last snapshot has suspects of the sweep under way; their end follows with the sweep's.
+    /// Whether the last snapshot has suspects of the sweep under way, which end with that sweep at
+    /// the latest.
     pub(super) show_suspects: bool,
 }
 
 impl Reports {
-    /// The findings of a pass that begins anew.
+    /// Replaces the findings of the last pass by those of a new one.
     pub(super) fn begin_pass(&mut self, findings: Vec<Finding>) {
         self.of_pass = findings;
     }
 
-    /// Further findings of the pass.
+    /// Adds findings of the pass.
     pub(super) fn add(&mut self, findings: Vec<Finding>) {
         self.of_pass.extend(findings);
     }
 
-    /// Drops findings about failed Sets: a new attempt has been made, or is about to be.
+    /// Drops findings about failed Sets, because a new attempt has been made or is about to be.
     pub(super) fn forget_failed_sets(&mut self) {
         self.of_pass
             .retain(|finding| finding.kind != FindingKind::SetFailed);
     }
 
-    /// The Sets of the last push that failed.
+    /// Findings about failed Sets of the last push.
     pub(super) fn failed_sets(&self) -> impl Iterator<Item = &Finding> {
         let of_pass = self.of_pass.iter();
         of_pass.filter(|finding| finding.kind == FindingKind::SetFailed)
     }
 
-    /// A configuration was refused, for these reasons; none: one was accepted.
+    /// Records why a configuration was refused; empty if one was accepted.
     pub(super) fn note_configuration(&mut self, refusals: Vec<Finding>) {
         self.of_configuration = refusals;
     }
 
-    /// Replaces the findings of the daemon. Returns whether they are other ones.
+    /// Replaces the findings of the daemon. Returns whether they have changed.
     pub(super) fn note_daemon(&mut self, findings: Vec<Finding>) -> bool {
         let is_news = self.of_daemon != findings;
         self.of_daemon = findings;

@@ -1,4 +1,4 @@
-//! Gets and Sets of the stages, as requests to the MAD client.
+//! Passes the Gets and Sets of the stages to the MAD client, as requests.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use super::mastership::following;
 use super::mastership::inquiry::Question;
 use super::stage::Stage;
 
-/// How many requests the core hands to the client before they are sent.
+/// Number of requests that the core hands to the client before they are sent.
 ///
-/// Several times the largest window at the default keeps the window full between two rounds of the
-/// event loop, and bounds what a stopped push still sends.
+/// Several times the largest default window keeps the window full between two rounds of the event
+/// loop, and bounds what a stopped push still sends.
 const AHEAD: usize = 1024;
 
-/// Factor on the retries of a request, as long as losses alone explain the silence. At 50 % of SMPs
-/// lost, one of eight requests stays unanswered after seven attempts, and one of 3000 after four
-/// times as many.
+/// Factor on the retries of a request while packet loss alone explains the silence. If 50 % of SMPs
+/// are lost, one of eight requests stays unanswered after seven attempts, and one of 3000 after
+/// four times as many.
 const LOSSY_ROUNDS: u8 = 4;
 
 /// Why a request was sent.
@@ -32,13 +32,13 @@ pub(super) enum Context {
     Sweep(Query),
     Push(Task),
     HandOver,
-    /// Asks the manager's own switch whether the fabric answers at all.
+    /// Asks the manager's own switch, to see whether the fabric answers at all.
     Witness,
-    /// Asks a master that shares the store.
+    /// Polls a master that shares the store.
     PeerPoll,
     /// Asks whether another manager is master.
     Inquiry(Question),
-    /// Asks a manager that shows itself and did not answer before.
+    /// Asks a visible manager that did not answer before.
     Manager(PortKey),
     /// Sends an order or acknowledgement to another manager, which need not answer.
     Announcement,
@@ -56,7 +56,7 @@ impl Context {
 }
 
 impl Core {
-    /// Hands the client the next Gets or Sets of the stage under way.
+    /// Hands the next Gets or Sets of the stage under way to the client.
     pub(super) fn feed_client(&mut self) {
         let ahead = match self.election.role {
             Role::Standby { .. } => following::AHEAD,
@@ -90,7 +90,7 @@ impl Core {
     /// Hands `request` to the client.
     pub(super) fn submit(&mut self, request: Request<Context>) {
         if let Err(rejected) = self.client.submit(request) {
-            // The client holds far more than AHEAD; should that change, the request ends as
+            // The client accepts far more than AHEAD requests. If that changes, the request ends as
             // unanswered.
             debug_assert!(false, "{rejected}");
             let completion = Completion {
@@ -110,8 +110,8 @@ impl Core {
     fn get(&self, ask: Ask) -> Request<Context> {
         let routes = routes(ask.lid, ask.path, ask.alternate);
         let rounds = match ask.query {
-            // Nothing waits for capabilities, nor for what is read back: a later sweep asks again
-            // for a lost answer.
+            // Nothing waits for capabilities or for parts that are read back: a later sweep asks
+            // again.
             Query::Capabilities(_) => 1,
             query if self.is_sample(query) => 1,
             _ => LOSSY_ROUNDS,
@@ -156,7 +156,7 @@ impl Core {
     }
 }
 
-/// The routes to an agent in the order in which the client tries them.
+/// The routes to an agent, in the order in which the client tries them.
 pub(super) fn routes(
     lid: Option<Lid>,
     path: DirectedPath,

@@ -1,4 +1,4 @@
-//! The state of the core that outlives a run.
+//! The state of the core that is kept over a restart.
 
 use std::sync::Arc;
 
@@ -25,26 +25,26 @@ pub struct SavedCoreState {
     pub claims: Arc<Claims>,
     /// Positions of compute ports in the host order.
     pub positions: Arc<HostPositions>,
-    /// GPU inventories of hosts; the core does not store them.
+    /// GPU inventories of hosts, which the core does not store itself.
     pub gpus: Arc<GpuInventory>,
-    /// Alias GUIDs of ports at a grant of the epoch; the SA stores them, and passes them on at a
+    /// Alias GUIDs of ports at a grant of the epoch. The SA stores them, and reports them at a
     /// start.
     pub alias_guids: Arc<AliasGuids>,
-    /// Fields that devices do not keep.
+    /// Fields that kinds of devices do not keep.
     pub not_kept: NotKept,
     /// Deviations of devices from the specification.
     pub habits: DeviceHabits,
     /// Capabilities of device types.
     pub capabilities: Arc<DeviceCapabilities>,
-    /// The groups of leaves for adaptive routing.
+    /// Numbers of the groups of leaves for adaptive routing.
     pub group_ids: GroupIds,
     /// The generations of the M_Keys of ports.
     pub generations: Generations,
-    /// This manager's own port; the store of this machine keeps it for itself.
+    /// This manager's own port, which only the store of this machine has.
     pub local: Option<PortKey>,
     /// The cabling, and its missing parts.
     pub cabling: Cabling,
-    /// Parts that routes go around; the store keeps the drained ones.
+    /// Parts that routes avoid; only the drained ones are stored.
     pub avoid: Arc<Avoid>,
     /// Unhealthy ports.
     pub health: Arc<SavedHealth>,
@@ -52,11 +52,11 @@ pub struct SavedCoreState {
     pub overlay: Arc<Overlay>,
     /// Number of the last plan.
     pub generation: u64,
-    /// Footprints of the last plans; kept only where a store is shared.
+    /// Footprints of the last plans; kept only if a store is shared.
     pub footprints: Footprints,
-    /// Whether hardware was being written; kept only where a store is shared.
+    /// Whether hardware was being written; kept only if a store is shared.
     pub is_pushing: bool,
-    /// Whether the store lost the registrations of hosts with the SA: hosts must register anew,
-    /// once.
+    /// Whether the store lost the registrations of hosts with the SA, so that hosts must register
+    /// again once.
     pub reregister: bool,
 }

@@ -1,4 +1,4 @@
-//! The operator's decisions.
+//! The operator's decisions that the core depends on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use rsm_model::NodeNames;
 use rsm_plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 use rsm_state::Identity;
 
-/// How the core treats a plan.
+/// Use that the core makes of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Mode {
-    /// Make the hardware hold it.
+    /// Write it to the hardware.
     #[default]
     Manage,
-    /// List the Sets ([`Effect::Foreseen`](crate::Effect::Foreseen)). The core sets nothing, tells other subnet managers
-    /// nothing, and leaves traps to the master.
+    /// List its Sets ([`Effect::Foreseen`](crate::Effect::Foreseen)). The core sets nothing, sends
+    /// nothing to other subnet managers, and leaves traps to the master.
     DryRun,
 }
 
@@ -29,28 +29,28 @@ pub struct CoreConfig {
     pub mode: Mode,
     /// Policy of every plan.
     pub policy: Arc<Policy>,
-    /// How link flaps are damped.
+    /// How flapping links are damped.
     pub damping: DampingPolicy,
-    /// When links are unhealthy, and the consequence.
+    /// When links are unhealthy, and what follows.
     pub health: HealthPolicy,
-    /// How load is taken off the fullest links.
+    /// How the fullest links are relieved.
     pub rebalance: RebalancePolicy,
     /// Which tables of another manager count.
     pub takeover: Takeover,
-    /// This subnet manager among others.
+    /// How this subnet manager identifies itself to others.
     pub identity: Identity,
-    /// The priority that this manager shows while it is master, if higher: so it stays master when
+    /// Priority that this manager shows while it is master, if higher, so that it stays master when
     /// one with a higher priority arrives.
     pub master_priority: u8,
-    /// The GUIDs of managers that count; empty: all do.
+    /// GUIDs of managers that count; empty if all do.
     pub allowed_managers: Vec<Guid>,
     /// Whether this manager acts as if it were the only one.
     pub ignores_others: bool,
-    /// Time between light sweeps; zero: none.
+    /// Time between light sweeps; zero for none.
     pub light_sweep: Duration,
-    /// Whether traps lead to a reading of the node that changed.
+    /// Whether a trap makes the core read the node that changed.
     pub reads_on_trap: bool,
-    /// Whether capabilities of devices are asked for and used (`sweep.capabilities`).
+    /// Whether capabilities of devices are read and used (`sweep.capabilities`).
     pub asks_capabilities: bool,
     /// Whether the error correction of links is read (`sweep.error_correction`).
     pub reads_error_correction: bool,
@@ -58,17 +58,17 @@ pub struct CoreConfig {
     pub manages_vports: bool,
     /// The settings of congestion control.
     pub congestion: Arc<CongestionPolicy>,
-    /// Whether the first plan of this run gives every port a new LID (`lids.reassign`). Taken at
-    /// the start only.
+    /// Whether the first plan of this run gives every port a new LID (`lids.reassign`). Used only
+    /// at the start.
     pub reassigns_lids: bool,
     /// Whether this manager waits, not active, until another one orders it to stand by.
     pub starts_inactive: bool,
-    /// Time between questions to the master while standing by.
+    /// Time between polls of the master while standing by.
     pub standby_poll: Duration,
-    /// Questions in a row without an answer of the master after which this manager takes over.
+    /// Successive unanswered polls of the master after which this manager takes over.
     pub poll_limit: u32,
-    /// Whether the store is one that several managers share: the master must hold its epoch. Taken
-    /// at the start only.
+    /// Whether several managers share the store, so that the master must hold its epoch. Used only
+    /// at the start.
     pub shares_store: bool,
     /// Checksums of the settings that all managers of a subnet must have in common, by section.
     pub checksums: String,
@@ -79,7 +79,7 @@ pub struct CoreConfig {
 }
 
 impl CoreConfig {
-    /// What sweeps read.
+    /// The policy of sweeps: the attributes that they read.
     pub(super) fn sweep(&self) -> SweepPolicy {
         SweepPolicy {
             reads_sl2vl: self.policy.may_need_lanes(),

@@ -1,11 +1,12 @@
-//! Since when nodes leave questions unanswered, and how much that matters.
+//! Since when nodes leave queries unanswered, and how severe that is.
 //!
-//! A switch whose processor is busy, and a manager that got no processor itself, make silences of
-//! some hundred milliseconds. So a silence is shown once it lasts, and matters more with its age.
+//! A switch whose processor is busy, and a manager that got no processor time itself, cause
+//! silences of some hundred milliseconds. So a silence is shown only once it lasts, and becomes
+//! more severe with time.
 //!
-//! A node that does not answer while its link is up stays in the model, with a finding, and the
-//! core asks it again after pauses that double from 0.25 s to 30 s (`work`). After four sweeps
-//! without an answer routes avoid it.
+//! A node that does not answer while its link is up stays in the model, with a finding. The core
+//! asks it again after pauses that double from 0.25 s to 30 s (`work`). After four sweeps without
+//! an answer, routes avoid it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,13 +19,13 @@ use rsm_model::findings::{Severity, Subject};
 
 use super::requests::Context;
 
-/// Silence from which on an operator is told of it.
+/// Length of a silence from which on an operator sees it.
 const SHOWN: Duration = Duration::from_secs(1);
 
-/// Silence that no processor of a switch explains.
+/// Length of a silence that no busy processor of a switch explains.
 const SERIOUS: Duration = Duration::from_secs(5);
 
-/// How much a silence of this age matters; `None`: it is not shown.
+/// Severity of a silence of this age; `None` if it is not shown.
 fn severity(age: Duration) -> Option<Severity> {
     match age {
         _ if age >= SERIOUS => Some(Severity::Error),
@@ -33,16 +34,16 @@ fn severity(age: Duration) -> Option<Severity> {
     }
 }
 
-/// The silences of nodes, and of what is behind ports.
+/// Silences of nodes, and of what is behind ports.
 #[derive(Default, Debug)]
 pub(super) struct Silences {
     since: BTreeMap<Subject, Time>,
-    /// When a silence that is open matters more than it did when it was last published.
+    /// Time at which an open silence becomes more severe than it was last published.
     due: Option<Time>,
 }
 
 impl Silences {
-    /// Notes a question that ended without an answer.
+    /// Records a query that ended without an answer.
     pub(super) fn note(&mut self, completion: &Completion<Context>, now: Time) {
         let Context::Sweep(query) = completion.context else {
             return;
@@ -60,20 +61,20 @@ impl Silences {
         }
     }
 
-    /// How much the silence of `subject` matters at `now`; `None`: it is not shown.
+    /// Severity of the silence of `subject` at `now`; `None` if it is not shown.
     pub(super) fn severity(&self, subject: Subject, now: Time) -> Option<Severity> {
         severity(now.since(*self.since.get(&subject)?))
     }
 
-    /// When a silence begins to matter more.
+    /// Time at which a silence becomes more severe; `None` if none does.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.due
     }
 }
 
 impl Silences {
-    /// Notes the silences of `inventory` that have begun. Unless `is_sweeping`, ends others: within a
-    /// sweep one that is not seen goes on, because the sweep asks anew.
+    /// Records new silences of `inventory`. Unless `is_sweeping`, ends the others: within a sweep,
+    /// a silence that is not seen continues, because the sweep asks again.
     pub(super) fn follow(&mut self, inventory: &Inventory, is_sweeping: bool, now: Time) {
         if !is_sweeping {
             self.end(inventory);
@@ -87,7 +88,7 @@ impl Silences {
         self.due = steps.filter(|&due| due > now).min();
     }
 
-    /// Ends the silences of nodes that have answered by now, at the end of a sweep.
+    /// Ends the silences of nodes that have answered, at the end of a sweep.
     pub(super) fn end(&mut self, inventory: &Inventory) {
         if !self.since.is_empty() {
             let silent = fault::silent(inventory);
@@ -95,7 +96,7 @@ impl Silences {
         }
     }
 
-    /// Whether a silence has begun to matter more by `now` than it was published to.
+    /// Whether a silence is more severe at `now` than it was published.
     pub(super) fn has_news(&self, now: Time) -> bool {
         self.due.is_some_and(|due| due <= now)
     }

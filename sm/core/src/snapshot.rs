@@ -45,7 +45,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
     }
 }
 
-/// All findings, the most severe ones first.
+/// All findings, the most severe first.
 fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
     let context = LinkContext {
         fabric: &core.fabric,
@@ -98,7 +98,7 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
     findings
 }
 
-/// The findings about masters beside this manager.
+/// Findings about other masters.
 fn findings_of_masters(core: &Core) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Role::Standby { master } = &core.election.role {

@@ -1,4 +1,4 @@
-//! The stages, and the work's way through them.
+//! The stages, and how work passes through them.
 
 use std::sync::Arc;
 
@@ -21,8 +21,9 @@ use super::requests::Context;
 use super::work::Next;
 use super::{Core, Mode, Pass, dry_run};
 
-/// One in this many repairs in a row waits for silent nodes to the end. The others go on without
-/// them as soon as there is a change to plan for, and the answers of slow nodes come too late.
+/// Number of successive repairs of which one waits for silent nodes to the end. The others continue
+/// without them as soon as there is a change to plan for, and the answers of slow nodes come too
+/// late.
 const REPAIRS_PER_WAIT: u32 = 4;
 
 /// The stage under way.
@@ -40,7 +41,7 @@ impl Stage {
         matches!(self, Stage::Idle)
     }
 
-    /// The stage for operators, beside a model of `nodes` nodes.
+    /// The stage for operators; the model has `nodes` nodes.
     pub(super) fn activity(&self, nodes: usize) -> Activity {
         match self {
             // `HandingOver` lasts no longer than one answer of the other manager.
@@ -70,7 +71,7 @@ impl Stage {
 }
 
 impl Core {
-    /// Goes on by one stage if that is possible now. Returns whether it did.
+    /// Moves on by one stage, if that is possible now. Returns whether it did.
     pub(super) fn advance(&mut self, now: Time) -> bool {
         match &mut self.stage {
             Stage::Idle => {
@@ -102,13 +103,13 @@ impl Core {
                     joined |= sweep.add_port(&self.inventory, port);
                 }
                 if !joined && sweep.is_done() {
-                    if sweep.ask_astray_again(&mut self.inventory)
+                    if sweep.retry_stale_paths(&mut self.inventory)
                         || sweep.ask_left_out_again(&mut self.inventory)
                     {
                         return true;
                     }
                     let scope = sweep.scope();
-                    // The inquiry decides first whether this is still the master.
+                    // The inquiry first decides whether this manager is still the master.
                     if self.election.inquiry.is_some() || self.waits_for_epoch(scope, now) {
                         return false;
                     }
@@ -119,7 +120,8 @@ impl Core {
             }
             Stage::Planning { .. } => {
                 if self.pass == Pass::Rebalance && self.work.is_urgent() {
-                    // The core discards the plan when it arrives: its generation no longer matches.
+                    // The core discards the plan when it arrives, because its generation no longer
+                    // matches.
                     self.stage = Stage::Idle;
                     self.meter.discard();
                     return true;
@@ -150,7 +152,7 @@ impl Core {
         }
     }
 
-    /// Begins the pass that `next` asks for: with a sweep, or with what the model holds already.
+    /// Begins the pass that `next` asks for: with a sweep, or with what the model already has.
     fn begin(&mut self, next: Next, now: Time) {
         let needs_sweep = !matches!(
             next,
@@ -181,7 +183,7 @@ impl Core {
         }
     }
 
-    /// Why a pass runs, for its record.
+    /// Cause of a pass, for its record.
     fn cause_of(&mut self, next: &Next) -> String {
         let cause = match next {
             Next::Lightly => "light sweep",
@@ -196,7 +198,8 @@ impl Core {
         cause.to_owned()
     }
 
-    /// Gives the inventory what the configuration and the last passes say of the next one.
+    /// Passes to the inventory what the configuration and the last passes determine for the next
+    /// one.
     fn equip_inventory(&mut self) {
         self.inventory.use_vports(self.config.manages_vports);
         let ports = &self.config.policy.ports;
@@ -206,7 +209,7 @@ impl Core {
         self.inventory.use_names(&self.config.names);
     }
 
-    /// The sweep of a pass; `None` where its reason has gone.
+    /// Starts the sweep of a pass; `None` if the reason for it is gone.
     fn begin_sweep(&mut self, next: Next, now: Time) -> Option<Sweep> {
         Some(match next {
             Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively => return None,
@@ -263,7 +266,7 @@ impl Core {
         Sweep::start(scope, &mut self.inventory, self.config.sweep())
     }
 
-    /// Takes what the sweep found, and goes on with a plan, with a push, or with nothing.
+    /// Handles the result of the sweep, and continues with a plan, with a push, or with nothing.
     fn end_sweep(&mut self, now: Time) {
         let Stage::Sweeping(mut sweep) = std::mem::replace(&mut self.stage, Stage::Idle) else {
             return;
@@ -313,11 +316,11 @@ impl Core {
         }
     }
 
-    /// Closes the sweep: its answers are in the inventory, and what they taught is remembered.
+    /// Ends the sweep: its answers are in the inventory, and what was learned from them is stored.
     fn take_answers(&mut self, sweep: &mut Sweep, now: Time) {
         self.meter.mark(Part::Discover, now);
         if !self.work.is_due() {
-            // All reports from meanwhile joined this sweep.
+            // All reports received meanwhile have joined this sweep.
             let cause = self.work.take_cause();
             self.meter.join(&cause);
         }
@@ -326,7 +329,8 @@ impl Core {
         self.follow_generations();
         let new_capabilities = self.inventory.take_new_capabilities();
         if new_capabilities && self.config.policy.adaptive.is_on() {
-            // Also of hosts: which ones take packets out of order.
+            // Hosts count as well: their capabilities show which of them accept packets out of
+            // order.
             self.inventory.adaptive_trials.note_news();
         }
         if self.inventory.habits.take_news() | new_capabilities {
@@ -337,7 +341,8 @@ impl Core {
         }
     }
 
-    /// Without an answer of the own port nothing is managed: says so, and sweeps again later.
+    /// Handles a missing answer of the own port, without which nothing is managed: reports that,
+    /// and sweeps again later.
     fn wait_for_own_port(&mut self, now: Time) {
         self.reports.begin_pass(vec![Finding::new(
             FindingKind::Unanswering,
@@ -355,20 +360,21 @@ impl Core {
         self.publish(now);
     }
 
-    /// Notes what must be read again, because hosts or cables moved while they were read.
+    /// Queues what must be read again, because hosts or cables moved while they were read.
     fn ask_for_moved_parts(&mut self, sweep: &mut Sweep) {
         for host in sweep.moved_hosts() {
             self.work.look_at_port(host);
         }
         if sweep.is_contradicted(&self.inventory) {
-            // A standby's sweep of everything counts as of a plan only if it reads known tables again.
+            // A standby's sweep of everything counts as a reading of a plan only if it reads known
+            // tables again.
             let audit = self.following().is_some();
             self.work
                 .sweep_everything(audit, "cables were moved while they were read");
         }
     }
 
-    /// Puts the model of the inventory in force. Returns its difference from the one before.
+    /// Puts the model of the inventory in force. Returns its difference from the former one.
     fn follow_model(&mut self, now: Time) -> Delta {
         let mut fabric = self.model();
         if self.config.mode == Mode::DryRun {
@@ -382,7 +388,7 @@ impl Core {
         delta
     }
 
-    /// Takes note of what others have written, by the samples of a light sweep.
+    /// Records what others have written, according to the samples of a light sweep.
     fn note_foreign_writes(&mut self, sweep: &mut Sweep, now: Time) {
         let plan = self.plans.in_force();
         let comparison = plan.map(|plan| {
@@ -413,7 +419,7 @@ impl Core {
             .next_samples(&self.inventory, failing, now)
     }
 
-    /// Decides which tables count of the switches that were written since it was last decided.
+    /// Decides whether tables count, for the switches written since the last decision.
     fn decide_tables(&mut self) {
         let trust = Trust {
             takeover: self.config.takeover,
@@ -424,7 +430,7 @@ impl Core {
         self.writing.note_decided(self.inventory.mark());
     }
 
-    /// Whether the plan in force is still right for a model that has not changed.
+    /// Whether the plan in force is still right for an unchanged model.
     fn plan_still_holds(&self) -> bool {
         let is_of_policy = self
             .plans
@@ -436,7 +442,7 @@ impl Core {
             && !self.first_sweep.is_provisional()
     }
 
-    /// Ends a pass that found everything as it was.
+    /// Ends a pass that found everything unchanged.
     fn end_without_push(&mut self, now: Time) {
         self.meter.discard();
         self.schedule_repair(&[], now);
@@ -457,7 +463,7 @@ impl Core {
         Arc::new(fabric)
     }
 
-    /// Remembers a full sweep that silent nodes kept from a part of the subnet, and repeats it when
+    /// Remembers that silent nodes kept a full sweep from a part of the subnet; it is repeated when
     /// they answer again.
     fn check_coverage(&mut self, sweep: &Sweep) {
         if let SweepScope::Full { audit } = sweep.scope() {
@@ -468,7 +474,7 @@ impl Core {
         }
     }
 
-    /// Runs the election. Returns whether this subnet manager goes on as master with the sweep's
+    /// Runs the election. Returns whether this subnet manager continues as master with the sweep's
     /// result.
     fn settle_role(&mut self, scope: SweepScope, now: Time) -> bool {
         if self.config.mode == Mode::DryRun {
@@ -522,7 +528,7 @@ impl Core {
                 false
             }
             (_, ElectionOutcome::Be(Role::Master)) if !self.epoch.permits() => {
-                // A sweep that ends as master waits for the epoch: this one met another manager
+                // A sweep that ends as master waits for the epoch. This one found another manager
                 // that is gone now, or the epoch is another's.
                 self.meter.discard();
                 self.election.role = Role::Discovering;

@@ -1,9 +1,9 @@
-//! Pauses between the readings of switches that go on reporting.
+//! Pauses between the readings of switches that report repeatedly.
 //!
-//! A switch with a flapping link sends a trap for each change, and each may be about another link
-//! of it. All its ports are read for a report, so reports that go on are answered by one reading
-//! after a pause. The pause doubles while readings find nothing changed. While they do, it is only
-//! as long as all such switches together need to keep to [`READINGS_PER_S`].
+//! A switch with a flapping link sends a trap for each change, and each may concern another of its
+//! links. A report makes the core read all ports of the switch, so that repeated reports get one
+//! reading after a pause. The pause doubles while readings find nothing changed. While they do, it
+//! is only as long as all such switches together need to keep to [`READINGS_PER_S`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use std::time::Duration;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 
-/// The pause after a switch's first report.
+/// Pause after a switch's first report.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 
-/// The shortest pause while readings find changes. Another fault that the same switch reports
-/// waits for its end.
+/// Shortest pause while readings find changes. Another fault that the same switch reports waits for
+/// its end.
 const PAUSE_LEAST: Duration = Duration::from_millis(25);
 
-/// The longest pause.
+/// Longest pause.
 const PAUSE_LAST: Duration = Duration::from_secs(2);
 
-/// Ports that are read in a second for reports that go on. A reading at the shortest pause takes
-/// 2,560 of them at a switch of 64 ports.
+/// Ports that may be read per second because of repeated reports. Readings of a switch with 64
+/// ports at the shortest pause take 2,560 of them.
 const READINGS_PER_S: u32 = 20_000;
 
-/// The switches that reported lately.
+/// The switches that reported recently.
 #[derive(Clone, Default, Debug)]
 pub(super) struct TrapPauses {
     switches: BTreeMap<Guid, Reporter>,
@@ -34,11 +34,11 @@ pub(super) struct TrapPauses {
 /// A switch that reported.
 #[derive(Clone, Copy, Debug)]
 struct Reporter {
-    /// When it may be read again.
+    /// Time from which on the switch may be read again.
     next: Time,
-    /// The pause before that.
+    /// Length of the pause before that.
     pause: Duration,
-    /// Ports that a reading asks for.
+    /// Number of ports that a reading asks for.
     ports: u32,
     /// Whether a reading has found a change since the pause began.
     has_changed: bool,
@@ -52,11 +52,11 @@ impl Reporter {
 }
 
 impl TrapPauses {
-    /// Whether a reading of the switch, which has this many ports, may begin now.
+    /// Checks whether a reading of the switch, which has this many ports, may begin now.
     ///
     /// # Errors
     ///
-    /// When it may, if not now.
+    /// Time at which it may, if not now.
     pub(super) fn admit(&mut self, switch: Guid, ports: u32, now: Time) -> Result<(), Time> {
         let before = self.switches.get(&switch).copied();
         if let Some(before) = before
@@ -79,14 +79,14 @@ impl TrapPauses {
         Ok(())
     }
 
-    /// A reading has found changes at this node.
+    /// Records that a reading found changes at this node.
     pub(super) fn note_change(&mut self, node: Guid) {
         if let Some(reporter) = self.switches.get_mut(&node) {
             reporter.has_changed = true;
         }
     }
 
-    /// The pause of a switch that goes on to change, beside the others.
+    /// Pause of a switch that continues to change, given the others.
     fn share(&mut self, switch: Guid, ports: u32, now: Time) -> Duration {
         self.switches.retain(|_, reporter| !reporter.is_quiet(now));
         let others = self.switches.iter().filter(|&(&guid, _)| guid != switch);
@@ -100,8 +100,8 @@ impl TrapPauses {
 mod tests {
     use super::*;
 
-    /// Readings of `switches` within a second, if all report every millisecond; with a change for
-    /// each reading, or without any.
+    /// Number of readings of `switches` within a second, if all report every millisecond, with a
+    /// change for each reading or without any.
     fn readings(switches: u64, ports: u32, with_changes: bool) -> usize {
         let mut pauses = TrapPauses::default();
         let mut readings = 0;
@@ -109,7 +109,7 @@ mod tests {
             let now = Time::ZERO + Duration::from_millis(millisecond);
             for switch in 0..switches {
                 let is_read = pauses.admit(Guid(switch), ports, now).is_ok();
-                // After nine seconds all pauses have their length.
+                // After nine seconds all pauses have reached their length.
                 readings += usize::from(is_read && millisecond >= 9_000);
                 if is_read && with_changes {
                     pauses.note_change(Guid(switch));
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn many_switches_with_changes_share_the_readings() {
         let ports = readings(100, 64, true) as u32 * 64;
-        // One more of each may fall into the second.
+        // One more reading of each switch may fall into the second.
         let most = READINGS_PER_S + 100 * 64;
         assert!((READINGS_PER_S / 2..=most).contains(&ports), "{ports}");
         let most = readings(1_000, 64, true);

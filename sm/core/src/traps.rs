@@ -1,4 +1,4 @@
-//! Traps: the core represses every one, does the work of its kind, and merges storms.
+//! Traps: the core represses every trap, does the work of its kind, and merges storms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,26 +17,26 @@ use super::stage::Stage;
 use super::trap_pauses::TrapPauses;
 use super::{Core, Effect, Mode};
 
-/// Number of ports whose error reports are counted one by one; reports of further ports only add to
-/// the traps' counts.
+/// Ports whose error reports are counted one by one; reports of further ports only add to the
+/// traps' counts.
 const PORTS_REMEMBERED: usize = 4096;
 
-/// Reports of key violations of a port before it has a finding: hosts of tenants probe.
+/// Reports of key violations of a port before it gets a finding: hosts of tenants probe.
 const VIOLATIONS_WORTH_A_FINDING: u32 = 10;
 
-/// The traps so far.
+/// State of the traps received so far.
 #[derive(Clone, Default, Debug)]
 pub(super) struct TrapHandler {
     pauses: TrapPauses,
-    /// Key violations by port.
+    /// Number of key violations, by port.
     violations: BTreeMap<PortKey, u32>,
     babbling: Babbling,
-    /// Traps by number.
+    /// Number of traps, by trap number.
     counts: BTreeMap<u16, u64>,
 }
 
 impl TrapHandler {
-    /// A reading has found these changes.
+    /// Records the changes that a reading found.
     pub(super) fn note_changes(&mut self, delta: &Delta) {
         let links = delta.links_vanished.iter().chain(&delta.links_appeared);
         let ends = links.flat_map(|&(a, b)| [a, b]);
@@ -52,17 +52,17 @@ impl TrapHandler {
         }
     }
 
-    /// Forgets ports that no longer babble by `now`. Returns whether there were any.
+    /// Forgets ports that no longer babble at `now`. Returns whether there were any.
     pub(super) fn release(&mut self, now: Time) -> bool {
         self.babbling.release(now)
     }
 
-    /// When [`TrapHandler::release`] forgets the next port.
+    /// Time at which [`TrapHandler::release`] forgets the next port; `None` if there is none.
     pub(super) fn next_release(&self) -> Option<Time> {
         self.babbling.next_release()
     }
 
-    /// Traps received so far, by number (IBA 14.2.5.1).
+    /// Number of traps received, by trap number (IBA 14.2.5.1).
     pub(super) fn counts(&self) -> &BTreeMap<u16, u64> {
         &self.counts
     }
@@ -107,15 +107,15 @@ impl TrapHandler {
 }
 
 impl Core {
-    /// Takes a datagram that answers no request of this manager.
+    /// Handles a datagram that answers no request of this manager.
     pub(super) fn on_unsolicited(&mut self, datagram: &Datagram, now: Time) {
         let smp = Smp::from_bytes(&datagram.mad);
         if !smp.header().class().is_subnet_management() || self.config.mode == Mode::DryRun {
             return;
         }
         match (smp.header().method(), smp.header().attribute()) {
-            // Only the master sends to agents; a standby that represses takes the trap away from
-            // the master.
+            // Only the master sends to agents; a standby that represses would take the trap away
+            // from the master.
             (Method::TRAP, Notice::ID) if self.election.role == Role::Master => {
                 let source = self.source_of(datagram);
                 self.repress(datagram, source);
@@ -131,7 +131,7 @@ impl Core {
         }
     }
 
-    /// The LID that sent a trap. A trap of the own node may never have been on the wire; it then
+    /// The LID that sent a trap. A trap of the own node may never have been on the wire, and then
     /// states 0.
     fn source_of(&self, trap: &Datagram) -> Lid {
         if trap.remote.lid != Lid::NONE {
@@ -140,12 +140,12 @@ impl Core {
         self.local_port().map_or(Lid::NONE, |info| info.lid())
     }
 
-    /// Answers a trap so that it is not repeated (IBA 13.4.9). Agents may check the M_Key as that
-    /// of a Set (IBA 14.2.4.1).
+    /// Answers a trap so that it is not repeated (IBA 13.4.9). Agents may check the M_Key as for a
+    /// Set (IBA 14.2.4.1).
     fn repress(&mut self, trap: &Datagram, source: Lid) {
         if source == Lid::NONE {
-            // No datagram can go there; the agent repeats the trap, and the own port has its LID by
-            // then.
+            // No datagram can be sent there; the agent repeats the trap, and the own port has its
+            // LID by then.
             return;
         }
         let policy = &self.config.policy.ports.m_keys;
@@ -161,7 +161,7 @@ impl Core {
         self.outbox.reply(reply);
     }
 
-    /// Does the work of a trap that came from the LID `source`.
+    /// Does the work of a trap from the LID `source`.
     fn on_trap(&mut self, notice: &Notice, source: Lid, now: Time) {
         self.listen_for_babbling(notice, source, now);
         let number = notice.nvidia_trap().unwrap_or(notice.trap_number().0);
@@ -185,7 +185,7 @@ impl Core {
                         Err(when) => self.work.look_at_later(at.node, when),
                     }
                 } else {
-                    // The switch is unknown: ask each of them.
+                    // The switch is unknown: all switches are asked.
                     self.work.sweep_lightly();
                 }
             }
@@ -199,13 +199,13 @@ impl Core {
             TrapDetails::VPortLocalChange(change) => {
                 self.on_vport_change(change.lid(), Some(change.vport_index()));
             }
-            // Subnet managers send 64 to 67 and do not get them; other traps of vendors are only
-            // counted.
+            // Subnet managers send traps 64 to 67 and do not get them; other vendors' traps are
+            // only counted.
             TrapDetails::GidChange(_) | TrapDetails::Other(_) => {}
         }
     }
 
-    /// Whether the sweep under way, of which `switch` is a target, takes the new report in.
+    /// Whether the sweep under way, of which `switch` is a target, handles the new report as well.
     fn joins_sweep(&mut self, switch: Guid) -> bool {
         match &mut self.stage {
             Stage::Sweeping(sweep) => {
@@ -215,8 +215,8 @@ impl Core {
         }
     }
 
-    /// A port reports errors of its link. Only the agent of its own node is believed: routes may go
-    /// around the link for it.
+    /// Handles a port's report of link errors. Only the agent of its own node is believed, because
+    /// routes may avoid the link.
     fn on_threshold(&mut self, threshold: &PortThreshold, source: Lid, now: Time) {
         let Some(at) = self.holder(threshold.lid()) else {
             return;
@@ -231,7 +231,7 @@ impl Core {
         }
     }
 
-    /// Counts the trap for its port, or else for the port that it came from.
+    /// Counts the trap for the port that it names, or else for the port that sent it.
     fn listen_for_babbling(&mut self, notice: &Notice, source: Lid, now: Time) {
         let Some(sender) = self.holder(source) else {
             return;
@@ -252,16 +252,16 @@ impl Core {
         }
     }
 
-    /// The ports of switches that the operator wants disabled, because a host's port behind them
-    /// babbles.
+    /// The ports of switches that shall be disabled, because a host's port behind them babbles and
+    /// the operator wants it.
     pub(super) fn babbling_links(&self) -> BTreeSet<PortKey> {
         let babbling = self.traps.babbling.ports();
         let links = babbling.filter_map(|(port, _)| self.link_of_babbling(port));
         links.collect()
     }
 
-    /// The port of the switch to disable for a babbling port; `None` if its link stays: the
-    /// operator does not want it, it is a switch's port, or it is the link of this manager.
+    /// The switch port to disable for a babbling port. `None` if its link stays: the operator does
+    /// not want it, the port is a switch's, or it is this manager's link.
     fn link_of_babbling(&self, port: PortKey) -> Option<PortKey> {
         let peer = self.inventory.port(port)?.peer?;
         (self.disables_babbling(port) && self.inventory.is_switch(peer.node)).then_some(peer)
@@ -273,14 +273,15 @@ impl Core {
         self.config.health.disables_babbling && !is_own && !self.inventory.is_switch(port.node)
     }
 
-    /// Virtual ports of the port with this LID came or went, or the one at `index` changed.
+    /// Handles a change of virtual ports of the port with this LID: of the one at `index`, or of
+    /// any.
     fn on_vport_change(&mut self, lid: Lid, index: Option<u16>) {
         if self.config.reads_on_trap
             && let Some(at) = self.holder(lid)
-            && self.inventory.doubt_vports(at)
+            && self.inventory.mark_vports_stale(at)
         {
             if let Some(index) = index {
-                self.inventory.doubt_vport_guids(at, index);
+                self.inventory.mark_vport_guids_stale(at, index);
             }
             self.work.look_at_port(at);
         }
@@ -304,7 +305,7 @@ impl Core {
         }
         let Some(port) = port else { return };
         if self.inventory.holds_m_key(port, violation.m_key()) {
-            // Another manager has changed it, or the report is of the time before a rotation.
+            // Another manager has changed the key, or the report is from before a rotation.
             self.work.look_at_port(port);
         } else if self.inventory.key_refused(port) {
             self.publish(now);
@@ -317,9 +318,11 @@ impl Core {
         }
     }
 
-    /// The port that has `lid` by the plan in force, or, before there is one, by the last sweep.
+    /// The port that has `lid` according to the plan in force, or to the last sweep before there is
+    /// one; `None` if there is none.
     fn holder(&self, lid: Lid) -> Option<PortKey> {
-        // Traps come by the thousand, with any LID: with a plan no trap searches all ports.
+        // Traps may come by the thousand, with any LID: with a plan, no trap causes a search of all
+        // ports.
         let Some(plan) = self.plans.in_force() else {
             return self.inventory.by_lid(lid);
         };
@@ -337,14 +340,14 @@ impl Core {
         (!is_another).then_some(holder)
     }
 
-    /// The GUID of this subnet manager's port; zero before the first answer.
+    /// GUID of this subnet manager's port; zero before the first answer.
     pub(super) fn own_guid(&self) -> Guid {
         self.inventory
             .own_port()
             .map_or(Guid::ZERO, |port| port.guid)
     }
 
-    /// The name of this subnet manager's port, for the operator.
+    /// Name of this subnet manager's port, for the operator.
     pub(super) fn own_place(&self) -> String {
         match self.inventory.local {
             Some(local) => format!("port {} of {}", local.port, self.name(local.node)),
@@ -352,7 +355,7 @@ impl Core {
         }
     }
 
-    /// The name of a node, for the operator.
+    /// Name of a node, for the operator.
     pub(super) fn name(&self, guid: Guid) -> String {
         self.inventory.name(guid)
     }

@@ -1,10 +1,10 @@
-//! Asks devices and writes to them.
+//! Reads devices, and writes the plan to them.
 //!
 //! In: a plan, the policies of sweeps and pushes, and the answers of devices. Out: datagrams to
-//! send, what the answers say, recorded in the [`Hardware`](rsm_model::Hardware), and findings
-//! about devices that answer wrongly or not at all.
+//! send, the answers recorded in the [`Hardware`](rsm_model::Hardware), and findings about devices
+//! that answer wrongly or not at all.
 //!
-//! Three machines without I/O follow each other:
+//! Three state machines without I/O run in turn:
 //!
 //! ```text
 //! [`sweep`]  asks: nodes, ports, tables, until each question is answered or has run out of tries
@@ -12,10 +12,10 @@
 //! [`push`]   sends these Sets, in the order that keeps the fabric free of loops, and reads back
 //! ```
 //!
-//! Nothing here chooses a route or a LID, reads a clock, or opens a socket.
+//! Must never choose a route or a LID, read a clock, or open a socket.
 //!
-//! Invariants: a Set goes out only for a difference that [`diff`] found; an image changes only by a
-//! confirmed answer; what a device refused twice is a finding and not a third try.
+//! Invariants: a Set is sent only for a difference that [`diff`] found; an image changes only by a
+//! confirmed answer; a device that refuses twice gets a finding and not a third attempt.
 
 pub mod diff;
 pub mod push;

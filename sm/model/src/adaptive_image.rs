@@ -1,4 +1,4 @@
-//! Groups and entries of adaptive routing, as a switch holds them.
+//! Groups and entries of adaptive routing, as one switch holds them.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -9,52 +9,53 @@ use rsm_routing::adaptive::{AdaptiveTable, GROUPS_PER_BLOCK, NO_GROUP};
 use rsm_routing::mcast::PortMask;
 use rsm_routing::tables::{Lft, NO_PATH};
 
-/// A block of entries that is not known.
+/// Digest that stands for a block of entries whose content is not known.
 const UNKNOWN: u64 = 0;
 
-/// Groups and entries of one switch, block by block, and their use.
+/// Groups and entries of one switch, block by block, and whether they are in force.
 ///
-/// Of entries it keeps a digest of 64 bits for each block: contents of a large fabric would take
-/// hundreds of megabytes, and only whether they are as planned is asked.
+/// Entries are kept as a digest of 64 bits for each block: the contents of a large fabric would
+/// take hundreds of megabytes, and the only question is whether they are as planned.
 #[derive(Clone, Default, Debug)]
 pub struct AdaptiveImage {
     /// The groups of known blocks.
     groups: AdaptiveTable,
     known_groups: Vec<bool>,
-    /// Digests by block.
+    /// Digest of each block of entries, [`UNKNOWN`] where the content is not known.
     entries: Vec<u64>,
-    /// Static ports of entries that were read back, until a takeover has compared them.
+    /// Static ports of entries that were read back at a takeover, until they are compared with the
+    /// forwarding table.
     read_ports: Option<Lft>,
-    /// The groups and entries in force, where this manager put them in force.
+    /// The groups and entries in force, if this manager put them in force.
     in_force: Option<Arc<AdaptiveTable>>,
     /// Whether this manager turned adaptive routing on, or took it over as planned.
     is_own: bool,
     /// Whether ARInfo is to be read: it never was, or a Set of it was not answered.
-    pub info_in_doubt: bool,
+    pub info_unverified: bool,
 }
 
-/// A digest of a block, never that of an unknown one.
+/// Digest of a block of entries; never `UNKNOWN`.
 pub fn digest(block: &ArLinearForwardingTable) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(block.as_data());
     hasher.finish().max(UNKNOWN + 1)
 }
 
-/// The ports of both groups of a block.
+/// The egress ports of the two groups in a block of the group table.
 pub fn masks(block: &ArGroupTable) -> [PortMask; 2] {
     [0, 1].map(|index| block.ports(index).collect())
 }
 
 impl AdaptiveImage {
-    /// Of a switch of which nothing is known.
+    /// Image of a switch whose groups and entries are not known.
     pub fn unread() -> AdaptiveImage {
         AdaptiveImage {
-            info_in_doubt: true,
+            info_unverified: true,
             ..AdaptiveImage::default()
         }
     }
 
-    /// After a reset, or while another manager may have written: nothing is known.
+    /// Forgets everything: the switch was reset, or another manager may have written.
     pub fn forget(&mut self) {
         *self = AdaptiveImage::unread();
     }
@@ -69,7 +70,7 @@ impl AdaptiveImage {
         self.known_groups.get(usize::from(block)) == Some(&true)
     }
 
-    /// The groups of a block, as far as they are known.
+    /// The two groups of a block; groups that are not known are empty.
     pub fn groups(&self, block: u16) -> [PortMask; 2] {
         groups_of_block(&self.groups, block)
     }
@@ -85,8 +86,8 @@ impl AdaptiveImage {
         known.is_some_and(|&digest| digest != UNKNOWN)
     }
 
-    /// Records that the switch holds `content` in a block of the group table; `None`: it may hold
-    /// anything.
+    /// Records that the switch holds `content` in a block of the group table; `None` if the content
+    /// is no longer known.
     pub fn store_groups(&mut self, block: u16, content: Option<&ArGroupTable>) {
         let index = usize::from(block);
         if self.known_groups.len() <= index {
@@ -99,7 +100,8 @@ impl AdaptiveImage {
         }
     }
 
-    /// Records that the switch holds `content` in a block of entries; `None`: it may hold anything.
+    /// Records that the switch holds `content` in a block of entries; `None` if the content is no
+    /// longer known.
     pub fn store_entries(&mut self, block: u16, content: Option<&ArLinearForwardingTable>) {
         let index = usize::from(block);
         if self.entries.len() <= index {
@@ -108,7 +110,7 @@ impl AdaptiveImage {
         self.entries[index] = content.map_or(UNKNOWN, digest);
     }
 
-    /// As [`AdaptiveImage::store_entries`], for a block that was read back at a takeover.
+    /// Records a block of entries that was read back at a takeover, with its static ports.
     pub fn read_entries(&mut self, block: u16, content: &ArLinearForwardingTable) {
         self.store_entries(block, Some(content));
         let ports = self.read_ports.get_or_insert_with(Lft::default);
@@ -123,9 +125,9 @@ impl AdaptiveImage {
         }
     }
 
-    /// Whether all groups up to `group_top` and all entries up to `top` were read back, with the
-    /// static ports of `lft`: packets that have no choice then take the forwarding table. Forgets
-    /// the ports.
+    /// Whether all groups up to `group_top` and all entries up to `top` were read back, and the
+    /// static ports of the entries equal `lft`: then packets without a choice of port take the
+    /// route of the forwarding table. Forgets the static ports.
     pub fn agrees_with(&mut self, lft: &Lft, group_top: u16, top: Lid) -> bool {
         let Some(ports) = self.read_ports.take() else {
             return false;
@@ -143,12 +145,12 @@ impl AdaptiveImage {
         self.is_own
     }
 
-    /// Records that adaptive routing is this manager's.
+    /// Records that this manager has turned adaptive routing on, or took it over as planned.
     pub fn own(&mut self) {
         self.is_own = true;
     }
 
-    /// The groups and entries in force, where they are known as a whole.
+    /// The groups and entries in force; `None` if only parts of them are known.
     pub fn in_force(&self) -> Option<&Arc<AdaptiveTable>> {
         self.in_force.as_ref()
     }
@@ -159,7 +161,7 @@ impl AdaptiveImage {
     }
 }
 
-/// The groups of a block of the group table.
+/// The two groups that `table` plans in a block of the group table.
 pub fn groups_of_block(table: &AdaptiveTable, block: u16) -> [PortMask; 2] {
     let first = u32::from(block) * GROUPS_PER_BLOCK as u32;
     let group = |index: u32| match u16::try_from(first + index) {
@@ -169,7 +171,7 @@ pub fn groups_of_block(table: &AdaptiveTable, block: u16) -> [PortMask; 2] {
     [group(0), group(1)]
 }
 
-/// A block of the adaptive linear forwarding table: groups of `table`, static ports of `lft`.
+/// The block of entries with the groups of `table` and the static ports of `lft`.
 pub fn entries_of_block(table: &AdaptiveTable, lft: &Lft, block: u16) -> ArLinearForwardingTable {
     let mut content = ArLinearForwardingTable::default();
     let first = u32::from(block) * ArLinearForwardingTable::ENTRIES as u32;
@@ -191,7 +193,7 @@ pub fn entries_of_block(table: &AdaptiveTable, lft: &Lft, block: u16) -> ArLinea
     content
 }
 
-/// The block with the entry of a LID.
+/// Number of the block with the entry of a LID.
 pub fn entry_block(lid: Lid) -> u16 {
     ArLinearForwardingTable::block_and_index_of(lid).0
 }

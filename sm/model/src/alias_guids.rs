@@ -1,21 +1,21 @@
-//! Alias GUIDs of ports, as the hardware must hold them.
+//! Alias GUIDs of ports, as the devices must hold them.
 //!
-//! GUIDInfo is read and written only of ports that have alias GUIDs or had some: a fabric without
-//! them pays nothing.
+//! Only ports that have alias GUIDs, or had some, are asked for GUIDInfo: a fabric without alias
+//! GUIDs costs no request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::GuidInfo;
 
-/// Entries in a block of a port's GUIDInfo.
+/// Entries in one block of GUIDInfo (IBA 14.2.5.5).
 const ENTRIES: u8 = GuidInfo::ENTRIES as u8;
 
 /// The alias GUIDs of all ports, as the SA assigned them. Index 0, a port's own GUID, is not among
 /// them.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct AliasGuids {
-    /// By port GUID: by index in the port's table.
+    /// Alias GUIDs by port GUID, then by index in the port's GUIDInfo.
     pub by_port: BTreeMap<Guid, BTreeMap<u8, Guid>>,
 }
 

@@ -1,13 +1,13 @@
 //! Capabilities of device types: which of the vendor's attributes and features an agent knows.
 //!
-//! GeneralInfo (0xFF17) of NVIDIA devices lists them. A sweep asks one device of each type (vendor,
-//! device, revision) for it, the first that it meets; the answer holds for all devices of the type
-//! and is remembered in the store, beside the [habits](crate::habits). Only types in `GATE` are
-//! asked, because old agents may leave an unknown attribute unanswered. A reload of the
-//! configuration forgets all answers, so that devices with new firmware are asked anew.
+//! GeneralInfo (0xFF17) of NVIDIA devices lists them. A sweep asks the first device of each type
+//! (vendor, device, revision) that it meets. The answer holds for all devices of the type and is
+//! stored, beside the [habits](crate::habits). Only types in `GATE` are asked, because old agents
+//! may leave an unknown attribute unanswered. A reload of the configuration forgets all answers, so
+//! that devices with new firmware are asked anew.
 //!
-//! A feature is a module of its own that asks [`DeviceCapabilities::has`]. A type that was not
-//! asked, or does not know GeneralInfo, has no capability.
+//! A feature asks [`DeviceCapabilities::has`]. A type that was not asked, or does not know
+//! GeneralInfo, has no capability.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +15,24 @@ use rsm_mad::wire::attr::{Capabilities, Capability, NodeInfo};
 
 /// VendorID of Mellanox and NVIDIA.
 const MELLANOX: u32 = 0x00_02_C9;
-/// VendorID of Bull, whose cards and switches are Mellanox's.
+/// VendorID of Bull, which sells Mellanox devices under its own VendorID.
 const BULL: u32 = 0x00_11_9F;
 
-/// How many device types are remembered: far more than a subnet has. Types beyond it are not asked.
+/// Bound of the device types remembered, far more than a subnet has. Types beyond it are not asked.
 const TYPES_MAX: usize = 1024;
 
-/// How many devices of a type are asked in vain before the type counts as without GeneralInfo: one
-/// of them may have been about to die.
+/// Devices of a type that may leave GeneralInfo unanswered before the type counts as without it.
+/// One alone may have been about to die.
 const SILENT_MAX: u8 = 3;
 
-/// A line of [`GATE`].
+/// One device type that may be asked for the vendor's attributes: a row of [`GATE`].
 struct Gate {
     vendor: u32,
     device: u16,
-    /// Whether its agents know GeneralInfo, or refuse it with a status.
+    /// Whether agents of the type know GeneralInfo, or refuse it with a status.
     general_info: bool,
-    /// Whether its agents know ExtendedPortInfo, by the list in infiniband-diags of rdma-core;
-    /// others show it in GeneralInfo.
+    /// Whether agents of the type know ExtendedPortInfo, as listed in infiniband-diags of
+    /// rdma-core; the others show that in GeneralInfo.
     extended_port_info: bool,
 }
 
@@ -45,7 +45,7 @@ const fn both(device: u16) -> Gate {
     }
 }
 
-/// Knows ExtendedPortInfo, and may be silent on GeneralInfo.
+/// Row for a type that knows ExtendedPortInfo, and may leave GeneralInfo unanswered.
 const fn ports_only(vendor: u32, device: u16) -> Gate {
     Gate {
         vendor,
@@ -64,7 +64,7 @@ const fn general_only(device: u16) -> Gate {
     }
 }
 
-/// The device types that are asked for attributes of the vendor. A correction is one line.
+/// The device types that are asked for the vendor's attributes, one row each.
 const GATE: &[Gate] = &[
     // SwitchX.
     ports_only(MELLANOX, 0xC738),
@@ -128,12 +128,12 @@ impl DeviceType {
     }
 }
 
-/// The manager's knowledge of a type of device.
+/// The answer of a device type to GeneralInfo, or its absence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
-    /// The type's capabilities; none where it refused GeneralInfo.
+    /// Capabilities of the type; empty if it refused GeneralInfo.
     Answered(Capabilities),
-    /// This many devices left GeneralInfo unanswered.
+    /// Number of devices that left GeneralInfo unanswered.
     Silent(u8),
 }
 
@@ -156,11 +156,10 @@ impl DeviceCapabilities {
         is_open && gate(info).is_some_and(|gate| gate.general_info)
     }
 
-    /// Records the answer of a device: its capabilities, or none where it refused GeneralInfo.
-    /// Returns whether it is new.
+    /// Records the answer of a device: its capabilities, or empty ones if it refused GeneralInfo.
+    /// Returns whether the answer is new for its type.
     ///
-    /// An answer with capabilities that exclude each other counts as a refusal; see
-    /// [`is_plausible`].
+    /// Capabilities that exclude each other count as a refusal; see [`is_plausible`].
     pub fn learn(&mut self, device: DeviceType, capabilities: Capabilities) -> bool {
         let answered = Known::Answered(if is_plausible(capabilities) {
             capabilities
@@ -197,7 +196,7 @@ impl DeviceCapabilities {
             || self.has(info, Capability::ExtendedPortInfo)
     }
 
-    /// The capabilities of the node that answered `info`; `None` where no device of its type has
+    /// The capabilities of the node that answered `info`; `None` if no device of its type has
     /// answered.
     pub fn of(&self, info: &NodeInfo) -> Option<Capabilities> {
         match self.types.get(&DeviceType::of(info))? {
@@ -211,8 +210,8 @@ impl DeviceCapabilities {
         std::mem::take(&mut self.news)
     }
 
-    /// Every type that answered, for the store. Silence is not kept: after a restart one more
-    /// device is asked.
+    /// Every type that answered, for the store. Types that left the request unanswered are not
+    /// stored: after a restart one more device is asked.
     pub fn answers(&self) -> impl Iterator<Item = (DeviceType, Capabilities)> + '_ {
         self.types
             .iter()
@@ -222,7 +221,7 @@ impl DeviceCapabilities {
             })
     }
 
-    /// Takes back a saved answer.
+    /// Restores the stored answer of a type.
     pub fn restore(&mut self, device: DeviceType, capabilities: Capabilities) {
         if self.types.len() < TYPES_MAX && is_plausible(capabilities) {
             self.types.insert(device, Known::Answered(capabilities));
@@ -231,7 +230,7 @@ impl DeviceCapabilities {
 }
 
 /// Whether an agent can have these capabilities together: the two revisions of adaptive routing
-/// exclude each other. An agent that sets every bit answered something else.
+/// exclude each other. Some agents set every bit, which is no answer to GeneralInfo.
 pub fn is_plausible(capabilities: Capabilities) -> bool {
     let both = [Capability::AdaptiveRoutingRev0, Capability::AdaptiveRouting];
     !both.into_iter().all(|revision| capabilities.has(revision))

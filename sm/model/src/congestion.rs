@@ -1,4 +1,4 @@
-//! The state of all agents of congestion control, as readers see it.
+//! The status of all congestion control agents, as readers see it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use rsm_ids::PortKey;
 use rsm_mad::wire::header::Status;
 
-/// How many parts a view has: a change copies one of them.
+/// Number of separately shared parts of a view. A change copies one of them.
 const SHARDS: usize = 256;
 
-/// The knowledge of an agent.
+/// Status of the congestion control agent of an end port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum AgentStatus {
     /// The agent's settings are being read or written.
@@ -77,18 +77,18 @@ impl fmt::Display for AgentStatus {
     }
 }
 
-/// An agent as readers see it.
+/// Status and counters of one agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AgentReport {
-    /// The knowledge of it.
+    /// Status of the agent.
     pub status: AgentStatus,
-    /// How many Sets it has acknowledged since this manager became master.
+    /// Number of Sets that the agent acknowledged since this manager became master.
     pub sets: u32,
     /// CC_KeyViolations as last read; `None` where rsm gives no keys.
     pub key_violations: Option<u16>,
 }
 
-/// The state of all agents at one moment; a copy costs some pointers.
+/// The reports of all agents at one moment. Cloning copies `SHARDS` pointers.
 #[derive(Clone, Debug)]
 pub struct CongestionView {
     shards: Vec<Arc<BTreeMap<PortKey, AgentReport>>>,
@@ -103,7 +103,7 @@ impl Default for CongestionView {
 }
 
 impl CongestionView {
-    /// The agent of an end port; `None` where none is asked.
+    /// The report of an end port's agent; `None` if the port is not asked.
     pub fn agent(&self, key: PortKey) -> Option<&AgentReport> {
         self.shards[Self::shard(key)].get(&key)
     }
@@ -122,7 +122,8 @@ impl CongestionView {
         }
     }
 
-    /// GUIDs of one vendor differ in their low bytes, often by steps of a power of two.
+    /// Picks the shard of a port by hash: GUIDs of one vendor differ in their low bytes, often by
+    /// steps of a power of two.
     fn shard(key: PortKey) -> usize {
         let mixed = key.node.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (mixed >> 56) as usize

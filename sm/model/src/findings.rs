@@ -17,7 +17,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Its name, as in reports and messages.
+    /// Name of the severity, as in reports and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Severity::Info => "info",
@@ -63,11 +63,11 @@ pub enum FindingKind {
     Unanswering,
     /// A node answers some attributes and not others, or with an error.
     Incomplete,
-    /// A part of all SMPs or of their answers gets lost.
+    /// A fraction of all SMPs or of their answers gets lost.
     SmpLoss,
     /// A port holds an M_Key other than the configured one, and ignores requests.
     MKeyMismatch,
-    /// Ports do not hold the M_Key of their own that they are to have.
+    /// Ports do not hold their planned M_Key.
     MKeyBehind,
     /// A node does not hold what this manager has written to it.
     ForeignWrite,
@@ -77,13 +77,13 @@ pub enum FindingKind {
     LidConflict,
     /// The configured LMC cannot be applied without moving a LID in use.
     LmcNotApplied,
-    /// The engine could not route, or its result was refused.
+    /// The engine could not route, or the proof refused its tables.
     RoutingRefused,
-    /// The routes are of another engine than the first of the configuration, which has none.
+    /// Another engine than the first of the configuration computed the routes.
     EngineReplaced,
-    /// The file of root GUIDs names switches that are not in the fabric.
+    /// Switches in the file of root GUIDs are not in the fabric.
     RootsAbsent,
-    /// The file of the layout of a torus is not that of the fabric.
+    /// The layout file of a torus does not fit the fabric.
     TorusLayout,
     /// Ports that are cabled together cannot reach each other.
     Unreachable,
@@ -95,7 +95,7 @@ pub enum FindingKind {
     CablesExchanged,
     /// A channel adapter or router that was present is missing.
     HostMissing,
-    /// Members of multicast groups get no packets.
+    /// Members of multicast groups receive no packets.
     MulticastUnserved,
     /// The proof refused multicast trees.
     MulticastRefused,
@@ -103,9 +103,9 @@ pub enum FindingKind {
     SetFailed,
     /// A link changes its state too often and is kept out of the routes until it is quiet.
     LinkFlapping,
-    /// A port counts or reports (traps 129 to 131) errors of its link more often than a limit.
+    /// Link errors of a port exceed a limit, by its counters or its reports (traps 129 to 131).
     LinkErrors,
-    /// A port sends traps without an end.
+    /// A port sends traps without pause.
     BabblingPort,
     /// A port reports key violations (traps 256 to 259).
     KeyViolation,
@@ -124,32 +124,33 @@ pub enum FindingKind {
     DeviceHabit,
     /// An Active link has an MTU or a number of VLs that is not as planned.
     LinkMismatch,
-    /// A cable between switches is slower than most of its siblings, or a link is below the width or
-    /// speed that both ends could have.
+    /// A cable between switches is slower than most of its siblings, or a link is below the width
+    /// or speed that both ends could have.
     LinkSlow,
-    /// Packets on a service level of the operator do not arrive, or paths do not have it.
+    /// Packets on a service level of the operator do not arrive, or paths do not use it.
     ServiceLevel,
-    /// An operator drained a part: routes go around it.
+    /// An operator drained a part: routes avoid it.
     Drained,
-    /// Routes use a part that they should go around: ports would be cut off without it.
+    /// Routes use a part that they should avoid: ports would be cut off without it.
     DrainedInUse,
     /// The store or a file could not be read or written.
     Storage,
-    /// The store that several managers share does not answer, or is behind.
+    /// The store that several managers share does not answer, or lags behind.
     StoreUnreachable,
-    /// Another manager holds the epoch of the shared store, and is not to be met in the fabric.
+    /// Another manager holds the epoch of the shared store, and cannot be reached through the
+    /// fabric.
     EpochHeld,
-    /// This manager lacks registrations that the one before acknowledged to hosts.
+    /// This manager lacks registrations that its predecessor acknowledged to hosts.
     RegistrationsLost,
     /// A manager that shares the store has other settings.
     ConfigDiffers,
-    /// A subnet manager shows itself that the configuration does not allow, or with another SM_Key.
+    /// A subnet manager appears that the configuration does not allow, or that has another SM_Key.
     ManagerNotAllowed,
-    /// A subnet manager shows itself and does not answer.
+    /// A subnet manager appears and does not answer.
     ManagerSilent,
     /// A configuration was refused; the one in force stays.
     ConfigRefused,
-    /// A file of roles, of certificates or of keys of tokens cannot be used, or a certificate ends.
+    /// A file of roles, certificates or token keys cannot be used, or a certificate expires.
     AccessFile,
     /// Changes of the configuration take effect only at the next start.
     RestartNeeded,
@@ -162,20 +163,20 @@ pub enum FindingKind {
     PartitionConflict,
     /// Hosts are too slow for the broadcast group of their partition, and cannot join it.
     PartitionTooFast,
-    /// All members of a partition are limited members, so that none can talk with another.
+    /// All members of a partition are limited members, so that none can reach another.
     PartitionLimitedOnly,
-    /// A rule of a partition names a node GUID or system image GUID, which no port has.
+    /// A partition rule names a node GUID or system image GUID, which is no port's GUID.
     PartitionNodeGuid,
     /// The SA refuses a host's join of a multicast group.
     JoinRefused,
-    /// Devices do not have the settings of congestion control, which is on.
+    /// Devices lack the settings of congestion control, which is on.
     CongestionControl,
     /// A fault of GPU hosts or their cables.
     Gpu(GpuFindingKind),
 }
 
-/// Makes [`FindingKind::code`] of its arms, and the list of all codes; those of [`FindingKind::Gpu`]
-/// are the kind's own.
+/// Defines [`FindingKind::code`] and the list of all codes from its arms. [`FindingKind::Gpu`]
+/// takes the codes of its own kinds.
 macro_rules! finding_codes {
     (
         impl FindingKind {
@@ -185,7 +186,7 @@ macro_rules! finding_codes {
         }
     ) => {
         impl FindingKind {
-            /// A stable name in kebab case, as shown to operators and scripts.
+            /// Stable name in kebab case, as shown to operators and scripts.
             pub const fn code(self) -> &'static str {
                 match self {
                     $(FindingKind::$kind => $code,)+
@@ -193,7 +194,7 @@ macro_rules! finding_codes {
                 }
             }
 
-            /// The names of all kinds.
+            /// The codes of all kinds.
             pub fn codes() -> Vec<&'static str> {
                 let of_gpus = GpuFindingKind::ALL.iter().map(|kind| kind.name());
                 [$($code),+].into_iter().chain(of_gpus).collect()
@@ -282,18 +283,18 @@ impl Serialize for Subject {
 /// One finding about one subject.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct Finding {
-    /// Its kind.
+    /// Kind of the finding.
     pub kind: FindingKind,
-    /// Its subject.
+    /// Subject of the finding.
     pub subject: Subject,
-    /// How much it matters.
+    /// Severity of the finding.
     pub severity: Severity,
-    /// One sentence for the operator: the fact, the place, and the meaning.
+    /// One sentence for the operator: what is wrong and where, and what it means for traffic.
     pub text: String,
 }
 
 impl Finding {
-    /// A finding of `kind` about `subject`, worded `text`.
+    /// Creates a finding of `kind` about `subject` with the sentence `text`.
     pub fn new(kind: FindingKind, subject: Subject, severity: Severity, text: String) -> Finding {
         Finding {
             kind,

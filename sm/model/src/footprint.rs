@@ -1,4 +1,5 @@
-//! Footprints of plans: the parts of the hardware that changed up to a plan, for a standby.
+//! Footprints of plans: which parts of the hardware changed up to a plan. A standby reads these
+//! again.
 //!
 //! ```text
 //! master: Sets sent, nodes that differ ──▶ Footprint ── at the end of a push ──▶ Footprints
@@ -7,7 +8,8 @@
 //! ```
 //!
 //! A standby that reads these parts again knows the subnet as the master left it, at the cost of
-//! the change. Where the way back to what it has read is not complete, it reads everything.
+//! the change. If footprints are missing between what it has read and the last plan, it reads
+//! everything.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,25 +19,26 @@ use rsm_ids::{PortKey, PortNum};
 use crate::fabric::{Fabric, Node};
 use crate::{Parts, WrittenPart};
 
-/// The most parts in one footprint; more are everything. Reading them one by one costs a tenth of
-/// reading a subnet of 11,000 hosts.
+/// Bound of the parts in one footprint; with more, a standby reads everything. Reading so many one
+/// by one costs a tenth of reading a subnet of 11,000 hosts.
 pub const PARTS_MAX: usize = 32_768;
 
-/// The most footprints that are kept. A standby looks once per second.
+/// Number of footprints kept. A standby looks once per second.
 const KEPT: usize = 256;
 
-/// The most parts in all footprints that are kept.
+/// Number of parts in all footprints kept.
 const PARTS_KEPT: usize = 4 * PARTS_MAX;
 
 /// The parts that changed from one plan to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Footprint {
-    /// The number of the earlier plan; `None`: from before the manager became master.
+    /// Number of the earlier plan; `None` if the manager became master after it.
     pub since: Option<u64>,
     /// The number of the later plan.
     pub plan: u64,
-    /// The parts that the master changed after the earlier one up to the later one; `None`: more than [`PARTS_MAX`], or
-    /// adaptive routing, whose tables are read with everything else.
+    /// The parts that the master changed after the earlier plan up to the later one. `None` if they
+    /// are more than [`PARTS_MAX`], or include adaptive routing, whose tables are only read in a
+    /// full sweep.
     pub parts: Option<Parts>,
 }
 
@@ -44,29 +47,29 @@ pub struct Footprint {
 pub struct Footprints(Arc<VecDeque<Arc<Footprint>>>);
 
 impl Footprints {
-    /// Footprints as they were stored, in any order.
+    /// Builds the list from stored footprints, in any order.
     pub fn restored(mut all: Vec<Footprint>) -> Footprints {
         all.sort_by_key(|footprint| footprint.plan);
         Footprints(Arc::new(all.into_iter().map(Arc::new).collect()))
     }
 
-    /// The number of the last plan.
+    /// Number of the last plan; `None` if there are no footprints.
     pub fn last(&self) -> Option<u64> {
         self.0.back().map(|footprint| footprint.plan)
     }
 
-    /// All of them.
+    /// The footprints, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Footprint> {
         self.0.iter().map(|footprint| &**footprint)
     }
 
-    /// Whether `other` is the same list, without a look at its content.
+    /// Whether `other` shares this list; does not compare content.
     pub fn is_same(&self, other: &Footprints) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The parts that the master changed after plan `read`, and the number of the last plan here;
-    /// `None` where the footprints do not lead back to `read`.
+    /// The parts that the master changed after plan `read`, and the number of the last plan here.
+    /// `None` if the footprints do not reach back to `read`.
     pub fn since(&self, read: u64) -> Option<(u64, Parts)> {
         let mut parts = Parts::default();
         let mut known = read;
@@ -96,15 +99,16 @@ impl Footprints {
     }
 }
 
-/// The notes of a master for the next footprint.
+/// Collects, on the master, the parts of the next footprint.
 #[derive(Debug, Default)]
 pub struct Surveyor {
     all: Footprints,
     /// The model at the last footprint; `None` before the first one.
     fabric: Option<Arc<Fabric>>,
-    /// Parts that were set since; `None`: too many, or adaptive routing.
+    /// Parts set since the last footprint; `None` if there are too many, or adaptive routing was
+    /// set.
     written: Option<Parts>,
-    /// The number of the last plan that the store was told.
+    /// Number of the last plan handed to the store.
     told: u64,
 }
 
@@ -114,22 +118,22 @@ impl Surveyor {
         &self.all
     }
 
-    /// Begins anew, as a manager that becomes master: the first footprint is of everything.
+    /// Starts anew as a manager that becomes master: the first footprint covers everything.
     pub fn begin(&mut self) {
         *self = Surveyor::default();
     }
 
-    /// The store is told plan `plan`.
+    /// Records that plan `plan` was handed to the store.
     pub fn tell(&mut self, plan: u64) {
         self.told = plan;
     }
 
-    /// Whether the store was told a plan that has no footprint yet.
+    /// Whether a plan handed to the store has no footprint yet.
     pub fn is_behind(&self) -> bool {
         self.all.last().is_none_or(|last| last < self.told)
     }
 
-    /// A Set of `part` is about to be sent.
+    /// Records that a Set of `part` is about to be sent.
     pub fn note_set(&mut self, part: WrittenPart) {
         let Some(written) = &mut self.written else {
             return;
@@ -155,7 +159,7 @@ impl Surveyor {
         }
     }
 
-    /// The hardware holds plan `plan`, and `fabric` is the model of it.
+    /// Records that the hardware holds plan `plan`, and that `fabric` is the model of it.
     pub fn conclude(&mut self, plan: u64, fabric: &Arc<Fabric>) {
         let before = self.fabric.replace(fabric.clone());
         let mut parts = self.written.replace(Parts::default());
@@ -170,7 +174,7 @@ impl Surveyor {
     }
 }
 
-/// Adds the ports in which a node differs, and the node if it differs itself.
+/// Adds the ports in which a node differs, and the node if its own attributes differ.
 fn note_node(parts: &mut Parts, before: Option<&Node>, now: Option<&Node>) {
     // A node that is gone shows at the ports of its neighbours.
     let Some(now) = now else { return };

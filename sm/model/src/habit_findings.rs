@@ -43,7 +43,8 @@ impl DevicesOfKind {
         })
     }
 
-    /// The finding about their deviation (after "they"), and the way around it.
+    /// The finding about a deviation `does` (after "they") of these devices, and the way around it,
+    /// `instead`.
     pub fn finding(&self, does: &str, instead: &str) -> Finding {
         let DeviceKind {
             vendor,

@@ -1,25 +1,25 @@
-//! Habits: deviations of kinds of devices from the specification, as their answers showed.
+//! Habits: known deviations of kinds of devices from the specification.
 //!
-//! Where a device refuses a request that the specification allows, it gets another one. That is
-//! learned for its kind (vendor, device, revision, role of the port), so that the refusal costs one
-//! request and not one in every sweep; the store keeps it, and an info finding shows it. A new
-//! habit is a line in [`HABITS`], a call of [`DeviceHabits::learn`] where the answer shows it, and
-//! a call of [`DeviceHabits::has`] where it changes a request. A reload of the configuration
-//! forgets all habits, so that a device with new firmware is tried anew.
+//! If a device refuses a request that the specification allows, rsm sends another one instead and
+//! learns the refusal for the kind of device (vendor, device, revision, role of the port). So the
+//! refusal costs one request, and not one in every sweep. The store keeps habits, and an info
+//! finding shows them. A new habit is a row of [`HABITS`], a call of [`DeviceHabits::learn`] where
+//! an answer shows it, and a call of [`DeviceHabits::has`] where it changes a request. A reload of
+//! the configuration forgets all habits, so that devices with new firmware are tried anew.
 //!
-//! PortInfo goes with the bit for extended speeds first, so that fabrics which accept it pay
-//! nothing for others that refuse it.
+//! PortInfo is first asked with the bit for extended speeds (IBA 14.2.5.6), so that fabrics that
+//! accept it pay nothing for others that refuse it.
 
 use std::collections::BTreeMap;
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
-/// How many kinds of devices have habits: far more than a subnet has. Kinds beyond it get both
+/// Bound of the kinds of devices with habits, far more than a subnet has. Kinds beyond it get both
 /// requests each time.
 const KINDS_MAX: usize = 1024;
 
-/// The role of a port in its device: agents treat the three differently.
+/// Role of a port in its device; agents treat the three roles differently.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PortRole {
     /// A port of a channel adapter or router.
@@ -39,7 +39,7 @@ pub struct DeviceKind {
     pub device: u16,
     /// Revision of NodeInfo.
     pub revision: u32,
-    /// The role of the port.
+    /// Role of the port.
     pub role: PortRole,
 }
 
@@ -70,7 +70,7 @@ impl DeviceKind {
     }
 }
 
-/// A deviation of a kind of device. The number is its bit in the store: it never changes.
+/// A deviation of a kind of device. Its number is the bit in the store, and never changes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum DeviceHabit {
@@ -103,19 +103,20 @@ pub enum DeviceHabit {
     /// The device claims limits of rates by service level, and refuses QoSConfigSL, leaves it
     /// unanswered, or does not keep it.
     RefusesRateLimits = 11,
-    /// The same of its virtual ports.
+    /// The device claims limits of rates by service level for its virtual ports, and refuses
+    /// QoSConfigSL for them, leaves it unanswered, or does not keep it.
     RefusesVPortRateLimits = 12,
     /// The device claims VPortGUIDInfo, and refuses it or leaves it unanswered.
     RefusesVPortGuids = 13,
 }
 
-/// A line of [`HABITS`].
+/// A row of [`HABITS`].
 pub struct DeviceHabitInfo {
     /// The habit.
     pub habit: DeviceHabit,
-    /// The deviation of such devices, after "They".
+    /// The deviation of such devices, worded to follow "They".
     pub does: &'static str,
-    /// The subnet manager's way around it, and the effect.
+    /// Request that the subnet manager sends instead, and the effect.
     pub instead: &'static str,
 }
 
@@ -199,18 +200,18 @@ impl DeviceHabit {
     }
 }
 
-/// An answer that a habit explains, and a chance may: a link that went down for a moment, say.
+/// An answer that may show a habit, or have a cause of the moment such as a link that went down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HabitSign {
-    /// The port.
+    /// Port that answered.
     pub port: PortKey,
-    /// The number of the plan whose push got the answer.
+    /// Number of the plan whose push got the answer.
     pub push: u64,
 }
 
 impl HabitSign {
-    /// Whether one chance can hardly explain both: they are of ports of two nodes, or of different
-    /// ports in different pushes.
+    /// Whether one cause of the moment can hardly explain both signs: they are of ports of two
+    /// nodes, or of different ports in different pushes.
     fn confirms(self, other: HabitSign) -> bool {
         self.port.node != other.port.node || self.port != other.port && self.push != other.push
     }
@@ -220,7 +221,7 @@ impl HabitSign {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct DeviceHabits {
     kinds: BTreeMap<DeviceKind, u32>,
-    /// The first sign of a habit that is not learned yet.
+    /// The first sign of each habit that is not learned yet.
     signs: BTreeMap<(DeviceKind, DeviceHabit), HabitSign>,
     news: bool,
 }
@@ -265,13 +266,13 @@ impl DeviceHabits {
         }
     }
 
-    /// Whether any habit was learned, and is to be saved, since the last call.
+    /// Whether habits were learned since the last call, so that they must be saved.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
 
-    /// Takes back the saved habits of a kind, in the form of [`DeviceHabits::bits`]. Bits without a
-    /// habit in this version are left out.
+    /// Restores the habits of a kind from the form of [`DeviceHabits::bits`]. Ignores bits without
+    /// a habit in this version.
     pub fn restore(&mut self, kind: DeviceKind, bits: u32) {
         let known = HABITS
             .iter()

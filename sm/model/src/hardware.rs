@@ -1,7 +1,7 @@
-//! The state of the hardware as last reported.
+//! The state of the hardware as last answered or set.
 //!
-//! Sweeps write answers into it, pushes write acknowledged Sets; everything downstream (the model of
-//! the subnet, the plan, the comparison) only reads it.
+//! Sweeps record answers, and pushes record acknowledged Sets. Everything downstream (the model,
+//! the plan, the comparison) only reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use super::nodes::{InventoryNode, InventoryPort, InventorySwitch};
 use super::writes::{Mark, Writes};
 use crate::capabilities::DeviceCapabilities;
 
-/// The sign that a port holds another M_Key.
+/// How a port showed that it holds another M_Key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MKeySign {
-    /// The port shows another key.
+    /// PortInfo shows another key.
     Shown,
-    /// The port hides a key, and ignored a Set.
+    /// PortInfo hides the key, and the port ignored a Set.
     SetIgnored,
-    /// The port reported a packet of this subnet manager as one with a wrong key (trap 256).
+    /// The port reported this subnet manager's packet as one with a wrong key (trap 256).
     Reported,
 }
 
-/// The nodes, ports and tables of the subnet as last seen, and what is known of their kinds.
+/// Nodes, ports and tables of the subnet as last seen, and what is known of kinds of devices.
 #[derive(Clone, Debug, Default)]
 pub struct Hardware {
     nodes: BTreeMap<Guid, InventoryNode>,
@@ -39,28 +39,28 @@ pub struct Hardware {
     writes: Writes,
     /// The subnet manager's own port, once the local node has answered.
     pub local: Option<PortKey>,
-    /// Number of the last sweep that started; stamps the nodes that it meets.
+    /// Number of the last sweep that started; nodes found in it carry the number.
     pub epoch: u32,
-    /// End ports by their GUIDs; port 0 stands for all ports of a switch.
+    /// End ports by GUID; port 0 stands for all ports of a switch.
     port_guids: BTreeMap<Guid, PortKey>,
-    /// Writes to images of managed attributes, by node.
+    /// Log of writes to images of managed attributes, by node.
     managed_writes: Writes,
-    /// The operator's names of nodes, by [`Hardware::use_names`].
+    /// The operator's names of nodes, set by [`Hardware::use_names`].
     names: Arc<NodeNames>,
     /// Deviations of device kinds from the specification.
     pub habits: DeviceHabits,
-    /// Capabilities of device types, by GeneralInfo.
+    /// Capabilities of device types, as GeneralInfo showed them.
     pub capabilities: Arc<DeviceCapabilities>,
-    /// Nodes that were written, met or dropped since [`Hardware::take_touched`].
+    /// Nodes written, found or dropped since [`Hardware::take_touched`].
     touched: BTreeSet<Guid>,
-    /// Nodes that were written, met or dropped since [`Hardware::take_rewired`].
+    /// Nodes written, found or dropped since [`Hardware::take_rewired`].
     rewired: BTreeSet<Guid>,
-    /// The ports with a subnet manager, and its SMInfo.
+    /// SMInfo of each port with a subnet manager.
     managers: BTreeMap<PortKey, SmInfo>,
     /// Nodes of which an SMP by LID was lost, and answered by a directed route: on planar fabrics
     /// SMPs by LID are not valid.
     lost_by_lid: BTreeSet<Guid>,
-    /// End ports that hold another M_Key.
+    /// End ports that hold another M_Key, and how they showed it.
     locked: BTreeMap<PortKey, MKeySign>,
     /// Nodes that held another M_Key at the last [`Hardware::take_touched`].
     locked_before: BTreeSet<Guid>,
@@ -72,7 +72,7 @@ impl Hardware {
         self.nodes.get(&guid)
     }
 
-    /// The node with this GUID, to write into. Marks it as touched.
+    /// The node with this GUID, mutable. Marks it as touched.
     pub fn node_mut(&mut self, guid: Guid) -> Option<&mut InventoryNode> {
         let node = self.nodes.get_mut(&guid)?;
         self.touched.insert(guid);
@@ -118,22 +118,22 @@ impl Hardware {
         self.names = Arc::clone(names);
     }
 
-    /// The port, if its node is known and has it.
+    /// The port; `None` if its node is not known or does not have it.
     pub fn port(&self, key: PortKey) -> Option<&InventoryPort> {
         self.nodes.get(&key.node)?.ports.get(key.port.index())
     }
 
-    /// The port, to write into. Marks its node as touched.
+    /// The port, mutable. Marks its node as touched.
     pub fn port_mut(&mut self, key: PortKey) -> Option<&mut InventoryPort> {
         self.node_mut(key.node)?.ports.get_mut(key.port.index())
     }
 
-    /// The end port with this GUID; port 0 of a switch.
+    /// The end port with this GUID; for a switch, port 0.
     pub fn port_with_guid(&self, guid: Guid) -> Option<PortKey> {
         self.port_guids.get(&guid).copied()
     }
 
-    /// Records the port GUID that a node answered with by the port `here`.
+    /// Records the port GUID from the NodeInfo that a node answered through the port `here`.
     pub fn note_port_guid(&mut self, here: PortKey, info: &NodeInfo) {
         let end = match info.node_type() {
             NodeType::Switch => PortKey::new(here.node, PortNum::ZERO),
@@ -167,7 +167,7 @@ impl Hardware {
         }
     }
 
-    /// Records that a node was met, or answered, in the sweep under way.
+    /// Records that a node was found, or answered, in the sweep under way.
     pub fn met(&mut self, guid: Guid) {
         if let Some(node) = self.nodes.get_mut(&guid) {
             node.epoch = self.epoch;
@@ -189,8 +189,8 @@ impl Hardware {
         self.lost_by_lid.clear();
     }
 
-    /// The nodes that were written, met or dropped since the last call: a model from then may be
-    /// wrong about them.
+    /// The nodes written, found or dropped since the last call, about which an older model may be
+    /// wrong.
     pub fn take_touched(&mut self) -> BTreeSet<Guid> {
         let locked: BTreeSet<Guid> = self.locked.keys().map(|port| port.node).collect();
         let relocked = locked.symmetric_difference(&self.locked_before);
@@ -205,37 +205,37 @@ impl Hardware {
         nodes.filter_map(|(guid, node)| Some((guid, node, node.switch.as_deref()?)))
     }
 
-    /// The present moment, for [`Hardware::written_since`].
+    /// The present position in the log of writes, for [`Hardware::written_since`].
     pub fn mark(&self) -> Mark {
         self.writes.mark()
     }
 
-    /// The switches that were written (tables or other parts), met or dropped after `mark`.
+    /// The switches that were written (tables or other parts), found or dropped after `mark`.
     pub fn written_since(&self, mark: Mark) -> impl Iterator<Item = Guid> + '_ {
         self.writes.since(mark)
     }
 
-    /// Records that what is known of the managed attributes of a port changed.
+    /// Records that the known content of a port's managed attributes changed.
     pub fn note_managed(&mut self, key: PortKey) {
         self.managed_writes.note(key.node);
     }
 
-    /// The present moment, for [`Hardware::managed_since`].
+    /// The present position in the log of managed attributes, for [`Hardware::managed_since`].
     pub fn managed_mark(&self) -> Mark {
         self.managed_writes.mark()
     }
 
-    /// The nodes with ports noted by [`Hardware::note_managed`] after `mark`.
+    /// The nodes whose ports [`Hardware::note_managed`] recorded after `mark`.
     pub fn managed_since(&self, mark: Mark) -> impl Iterator<Item = Guid> + '_ {
         self.managed_writes.since(mark)
     }
 
-    /// Switches that route adaptively by their last ARInfo, read or set.
+    /// Switches that route adaptively according to their last ARInfo, read or set.
     pub fn adaptive(&self) -> impl Iterator<Item = Guid> + '_ {
         self.adaptive.iter().copied()
     }
 
-    /// Records the ARInfo of a switch; `None`: it has none.
+    /// Records the ARInfo of a switch; `None` if it has none.
     pub fn put_ar_info(&mut self, guid: Guid, info: Option<ArInfo>) {
         let Some(switch) = self.switch_mut(guid) else {
             return;
@@ -248,15 +248,14 @@ impl Hardware {
         }
     }
 
-    /// The switch record, to write tables into. That does not mark the switch as touched: tables
-    /// come by the thousand, and no model has them. [`Hardware::put_switch_info`] writes
-    /// SwitchInfo.
+    /// The switch record, mutable, for its tables. Does not mark the switch as touched: tables come
+    /// by the thousand, and no model has them. [`Hardware::put_switch_info`] writes SwitchInfo.
     pub fn switch_mut(&mut self, guid: Guid) -> Option<&mut InventorySwitch> {
         let (switch, _) = self.switch_with_ports_mut(guid)?;
         Some(switch)
     }
 
-    /// The switch as by [`Hardware::switch_mut`], and its ports.
+    /// The switch record as in [`Hardware::switch_mut`], and the ports of the switch.
     pub fn switch_with_ports_mut(
         &mut self,
         guid: Guid,
@@ -279,7 +278,7 @@ impl Hardware {
         }
     }
 
-    /// The records of all switches, to write into; SwitchInfo excepted.
+    /// The records of all switches, mutable, for anything but SwitchInfo.
     pub fn switches_mut(&mut self) -> impl Iterator<Item = &mut InventorySwitch> {
         for &guid in &self.switches {
             self.writes.note(guid);
@@ -288,8 +287,8 @@ impl Hardware {
         nodes.filter_map(|node| node.switch.as_deref_mut())
     }
 
-    /// Forgets on which switches this manager has decided whether their tables count, as the master.
-    /// That is no change of a switch.
+    /// Forgets for which switches the master has decided whether their tables count. Does not mark
+    /// the switches as touched.
     pub fn forget_taken_over(&mut self) {
         let nodes = self.nodes.values_mut();
         for switch in nodes.filter_map(|node| node.switch.as_deref_mut()) {
@@ -302,15 +301,15 @@ impl Hardware {
         self.managers.keys().copied()
     }
 
-    /// The SMInfo of the subnet manager behind a port, if one answered.
+    /// SMInfo of the subnet manager behind a port; `None` if none answered.
     pub fn manager(&self, key: PortKey) -> Option<SmInfo> {
         self.managers.get(&key).copied()
     }
 
-    /// Records the SMInfo of the subnet manager behind a port; `None`: there is none any more.
+    /// Records SMInfo of the subnet manager behind a port; `None` if there is no longer one.
     ///
-    /// A manager hides its SM_Key (0) from a question without the M_Key of its port (IBA 14.2.4.2),
-    /// as while keys are rotated: one that has shown a key keeps it.
+    /// A manager shows SM_Key 0 in answers to requests without the M_Key of its port (IBA
+    /// 14.2.4.2), as while keys are rotated. A key that was shown before is kept then.
     pub fn put_manager(&mut self, key: PortKey, info: Option<SmInfo>) {
         let Some(mut info) = info.filter(|_| self.port(key).is_some()) else {
             self.managers.remove(&key);
@@ -325,12 +324,12 @@ impl Hardware {
         self.managers.insert(key, info);
     }
 
-    /// Whether capabilities were learned, and are to be saved, since the last call.
+    /// Whether capabilities were learned since the last call, so that they must be saved.
     pub fn take_new_capabilities(&mut self) -> bool {
         Arc::make_mut(&mut self.capabilities).take_news()
     }
 
-    /// How many nodes are known.
+    /// Number of known nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -340,7 +339,7 @@ impl Hardware {
         self.nodes.is_empty()
     }
 
-    /// Adds a node that was met for the first time.
+    /// Adds a node that was not known.
     pub fn insert(&mut self, guid: Guid, node: InventoryNode) {
         self.touched.insert(guid);
         self.rewired.insert(guid);
@@ -351,13 +350,13 @@ impl Hardware {
         self.nodes.insert(guid, node);
     }
 
-    /// Whether SMPs leave by this port: it is a switch's, or the subnet manager's own.
+    /// Whether SMPs can leave by this port: it is a switch's, or the subnet manager's own.
     pub fn passes_on(&self, key: PortKey) -> bool {
         self.local == Some(key) || self.is_switch(key.node)
     }
 
-    /// Whether Gets and Sets of a port's PortInfo have the bit for extended speeds (IBA 14.2.5.6):
-    /// yes, unless its kind of device refuses it.
+    /// Whether Gets and Sets of a port's PortInfo carry the bit for extended speeds (IBA 14.2.5.6).
+    /// They do, unless the kind of device refuses it.
     pub fn asks_extended_speeds(&self, key: PortKey) -> bool {
         self.node(key.node).is_none_or(|node| {
             let kind = DeviceKind::of(&node.info, key.port);
@@ -369,7 +368,7 @@ impl Hardware {
     ///
     /// A channel adapter has an agent behind each port, reached through the cable at that port; all
     /// ports of a switch share one agent. Port 0 of a channel adapter stands for any cabled port:
-    /// the path that was found for the node may be of a cable that was moved in this sweep.
+    /// the path found for the node may be of a cable that was moved in this sweep.
     pub fn way_to(&self, key: PortKey) -> Option<(DirectedPath, Option<DirectedPath>)> {
         let node = self.node(key.node)?;
         let is_local = match self.local {
@@ -397,7 +396,7 @@ impl Hardware {
         }
     }
 
-    /// The end port that holds `lid`: port 0 of a switch, any port of another node.
+    /// The end port that holds `lid`: port 0 of a switch, or any port of another node.
     pub fn by_lid(&self, lid: Lid) -> Option<PortKey> {
         self.nodes().find_map(|(guid, node)| {
             let numbers = if node.is_switch() {
@@ -440,7 +439,8 @@ impl Hardware {
         Some(node)
     }
 
-    /// Records that no cable is at `key`, nor at the other end, if one was known. Returns that end.
+    /// Records that there is no cable at `key`, nor at the other end if one was known. Returns the
+    /// other end.
     pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
         let port = self.port_mut(key)?;
         let peer = port.peer.take()?;
@@ -453,8 +453,8 @@ impl Hardware {
         Some(peer)
     }
 
-    /// Records that a cable joins `a` and `b`, and parts both from their earlier peers. Returns all
-    /// ends of the cables that are gone.
+    /// Records that a cable joins `a` and `b`, and that their former cables are gone. Returns all
+    /// ends of these.
     pub fn join(&mut self, a: PortKey, b: PortKey) -> Vec<PortKey> {
         let epoch = self.epoch;
         let mut gone = Vec::new();
@@ -472,7 +472,7 @@ impl Hardware {
         gone
     }
 
-    /// The nodes that were written, met or dropped since the last call, for a search for paths.
+    /// The nodes written, found or dropped since the last call, for a search for paths.
     pub fn take_rewired(&mut self) -> BTreeSet<Guid> {
         std::mem::take(&mut self.rewired)
     }
@@ -510,22 +510,22 @@ impl Hardware {
         self.locked.clear();
     }
 
-    /// The sign that the end port `port` holds another M_Key, if it does.
+    /// How the end port `port` showed that it holds another M_Key; `None` if it holds none.
     pub fn locked(&self, port: PortKey) -> Option<MKeySign> {
         self.locked.get(&port).copied()
     }
 
-    /// How many end ports hold another M_Key.
+    /// Number of end ports that hold another M_Key.
     pub fn count_locked(&self) -> usize {
         self.locked.len()
     }
 
-    /// The end ports that hold another M_Key, each with the sign.
+    /// The end ports that hold another M_Key, and how each showed it.
     pub fn all_locked(&self) -> impl Iterator<Item = (PortKey, MKeySign)> + '_ {
         self.locked.iter().map(|(&port, &sign)| (port, sign))
     }
 
-    /// Whether the kind of device that has this port has a habit.
+    /// Whether the kind of device with this port has a habit.
     pub fn has_habit(&self, key: PortKey, habit: DeviceHabit) -> bool {
         self.node(key.node).is_some_and(|node| {
             let kind = DeviceKind::of(&node.info, key.port);
@@ -533,8 +533,8 @@ impl Hardware {
         })
     }
 
-    /// Learns that the kind of device that has the block's port does not take the block, if that
-    /// has a habit. Returns whether it has.
+    /// Learns that this kind of device refuses the block, if there is a habit for it. Returns
+    /// whether there is.
     pub fn learn_refused_block(&mut self, key: BlockKey) -> bool {
         let Some(habit) = key.place.habit() else {
             return false;
@@ -547,7 +547,8 @@ impl Hardware {
         true
     }
 
-    /// Whether an adapter's port can be told on which service levels packets may arrive out of order.
+    /// Whether the port of an adapter can be set to accept packets out of order on some service
+    /// levels.
     pub fn takes_out_of_order(&self, key: PortKey) -> bool {
         self.node(key.node).is_some_and(|node| {
             let has = |capability| self.capabilities.has(&node.info, capability);

@@ -1,7 +1,7 @@
-//! Tables as devices hold them, known block by block.
+//! Images: tables as devices hold them, known block by block.
 //!
 //! One type serves multicast forwarding tables, SLtoVLMappingTables, P_KeyTables and managed
-//! attributes. The linear forwarding table has its own,
+//! attributes. The linear forwarding table has its own type,
 //! [`LftImage`](super::lft_image::LftImage): it has a thousand blocks, every plan asks for all of
 //! them, and an unanswered Set counts entry by entry.
 
@@ -14,21 +14,21 @@ pub enum BlockState {
     Unknown,
     /// The hardware holds this content.
     Known,
-    /// A Set was sent and its answer was lost: either content is possible.
+    /// A Set was sent and not answered: the hardware holds the old content or the new one.
     Dirty,
-    /// The hardware reads this content back, and may forward by another: only an acknowledged Set
-    /// makes the block known.
+    /// The hardware reads this content back, and may forward by other entries: only an acknowledged
+    /// Set makes the block known.
     Distrusted,
 }
 
 /// The content of a table that is read and written block by block.
 pub trait BlockTable: Default {
-    /// The place of a block.
+    /// Address of a block.
     type Place: Copy + Ord;
-    /// The content of a block.
+    /// Content of a block.
     type Block: ?Sized;
 
-    /// Whether a block has this content, as far as it counts.
+    /// Whether a block has this content, in the parts that count.
     fn has_block(&self, place: Self::Place, block: &Self::Block) -> bool;
 
     /// Replaces the content of a block.
@@ -40,7 +40,7 @@ pub trait BlockTable: Default {
 pub struct Image<T: BlockTable> {
     content: T,
     states: BTreeMap<T::Place, BlockState>,
-    /// The state of all other blocks.
+    /// State of all blocks that were neither read nor written.
     rest: BlockState,
 }
 
@@ -64,7 +64,7 @@ impl<T: BlockTable> Image<T> {
         }
     }
 
-    /// The table as last known; blocks that were never read nor written are empty.
+    /// The table as last known; blocks that were neither read nor written are empty.
     pub fn content(&self) -> &T {
         &self.content
     }
@@ -79,7 +79,7 @@ impl<T: BlockTable> Image<T> {
         self.state(place) == BlockState::Known
     }
 
-    /// Whether a block is known to hold this content, as far as it counts.
+    /// Whether a block is known to hold this content, in the parts that count.
     pub fn holds(&self, place: T::Place, block: &T::Block) -> bool {
         self.is_known(place) && self.content.has_block(place, block)
     }
@@ -90,18 +90,18 @@ impl<T: BlockTable> Image<T> {
         self.states.insert(place, BlockState::Known);
     }
 
-    /// Records that a block may hold anything between its old and a new content.
+    /// Records that a block holds its old content or a new one.
     pub fn mark_dirty(&mut self, place: T::Place) {
         self.states.insert(place, BlockState::Dirty);
     }
 
-    /// Records that the blocks read or written may hold anything.
+    /// Records that the content of all blocks read or written is uncertain.
     pub(crate) fn mark_all_dirty(&mut self) {
         let states = self.states.values_mut();
         states.for_each(|state| *state = BlockState::Dirty);
     }
 
-    /// Records that the blocks that were never read nor written are empty.
+    /// Records that all blocks that were neither read nor written are empty.
     pub fn mark_rest_empty(&mut self) {
         self.rest = BlockState::Known;
     }
@@ -125,7 +125,7 @@ mod tests {
     use crate::sl2vl_image::{SlToVlImage, VlBySl};
 
     #[test]
-    fn block_is_held_from_store_until_doubted() {
+    fn block_is_held_from_store_until_forgotten() {
         let [there, back] = [(PortNum(1), PortNum(2)), (PortNum(2), PortNum(1))];
         let row: VlBySl = std::array::from_fn(|level| level as u8 % 2);
         let mut image = SlToVlImage::default();

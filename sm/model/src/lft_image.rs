@@ -8,7 +8,7 @@ use rsm_routing::tables::Lft;
 
 use super::image::BlockState;
 
-/// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).
+/// Entries in one block of a linear forwarding table (IBA 14.2.5.10).
 pub const LFT_BLOCK: usize = 64;
 
 /// The forwarding table as the switch holds it.
@@ -17,11 +17,11 @@ pub const LFT_BLOCK: usize = 64;
 /// holds while acknowledgements go on changing it.
 #[derive(Clone, Default, Debug)]
 pub struct LftImage {
-    /// Unread blocks have no path.
+    /// Entries as last known; unread blocks have no path.
     entries: Lft,
     states: Vec<BlockState>,
-    /// For blocks that are dirty only through unanswered Sets: the entries of these Sets that
-    /// differ from the held ones.
+    /// Entries of unanswered Sets that differ from the held ones, for blocks that are dirty only
+    /// through such Sets.
     sent: BTreeMap<usize, BTreeSet<(Lid, u8)>>,
     /// See [`LftImage::distrust`].
     distrusted: bool,
@@ -46,15 +46,15 @@ impl LftImage {
         self.is_known(block) && self.entries.block(block) == entries
     }
 
-    /// Whether block `block` is known, and holds `entries` up to LinearFDBTop `top`. The entries
-    /// above may be anything (IBA 14.2.5.10).
+    /// Whether block `block` is known and holds `entries` up to LinearFDBTop `top`. Entries above
+    /// it are undefined (IBA 14.2.5.10).
     pub fn agrees(&self, block: usize, entries: &[u8; LFT_BLOCK], top: Lid) -> bool {
         let in_use = (top.index() + 1).saturating_sub(block * LFT_BLOCK);
         let in_use = ..in_use.min(LFT_BLOCK);
         self.is_known(block) && self.entries.block(block)[in_use] == entries[in_use]
     }
 
-    /// The blocks among the first `count` that are not known to hold the entries of `table`; lowest
+    /// The blocks among the first `count` that are not known to hold the entries of `table`, lowest
     /// first.
     pub fn not_held(&self, table: &Lft, count: usize) -> impl Iterator<Item = u16> {
         let unknown = (0..count).filter(|&block| !self.is_known(block));
@@ -68,7 +68,7 @@ impl LftImage {
         blocks.into_iter().map(|block| block as u16)
     }
 
-    /// Records that the hardware reads back `entries` in block `block`.
+    /// Records that block `block` reads back as `entries`.
     pub fn read(&mut self, block: usize, entries: &LinearForwardingTable) {
         let is_written = self.is_known(block);
         self.store(block, entries);
@@ -77,25 +77,26 @@ impl LftImage {
         }
     }
 
-    /// Distrusts entries that are read back: the switch may forward by another table. Blocks count
-    /// as not held until they are written.
+    /// Distrusts entries that are read back: the switch may forward by other ones. Blocks count as
+    /// not held until they are written.
     pub fn distrust(&mut self) {
         self.distrusted = true;
         self.replace(BlockState::Known, BlockState::Distrusted);
     }
 
-    /// Ends [`LftImage::distrust`]. Sweeps read blocks again that were not written since.
+    /// Ends the effect of [`LftImage::distrust`]. Sweeps read the blocks again that were not
+    /// written since.
     pub fn trust(&mut self) {
         self.distrusted = false;
         self.replace(BlockState::Distrusted, BlockState::Dirty);
     }
 
-    /// Whether all that is known counts.
+    /// Whether no block is distrusted.
     pub fn is_trusted(&self) -> bool {
         !self.distrusted && !self.states.contains(&BlockState::Distrusted)
     }
 
-    /// Whether entries that are read back do not count.
+    /// Whether [`LftImage::distrust`] is in effect, so that entries read back do not count.
     pub fn is_distrusted(&self) -> bool {
         self.distrusted
     }
@@ -116,7 +117,7 @@ impl LftImage {
         self.sent.remove(&block);
     }
 
-    /// Records an unanswered Set of `sent`: block `block` may hold its old content or `sent`.
+    /// Records an unanswered Set of `sent`: block `block` holds its old content or `sent`.
     pub fn mark_sent(&mut self, block: usize, sent: &[u8; LFT_BLOCK]) {
         self.grow(block);
         if self.states[block] == BlockState::Known {
@@ -135,24 +136,24 @@ impl LftImage {
         }
     }
 
-    /// Entries of unanswered Sets, up to LinearFDBTop `top`: the switch may hold them in place of
-    /// those of [`LftImage::entries`].
+    /// Entries of unanswered Sets up to LinearFDBTop `top`, which the switch may hold in place of
+    /// those in [`LftImage::entries`].
     pub fn sent(&self, top: Lid) -> impl Iterator<Item = (Lid, u8)> + '_ {
         let entries = self.sent.values().flatten().copied();
         entries.filter(move |&(lid, _)| lid <= top)
     }
 
-    /// Shares memory with `table` where both are equal: an image of a table of the largest subnet
-    /// takes 48 KiB of its own, and a page in common is compared by its address.
+    /// Shares the pages that are equal in `table`: the image of a table of the largest subnet takes
+    /// 48 KiB of its own, and shared pages are compared by address.
     pub fn share_with(&mut self, table: &Lft) {
         self.entries.share_with(table);
     }
 
-    /// Shares memory with `table` around block `block`, if that was the last one of a page and the
-    /// page is equal now.
+    /// Shares the page around block `block` with `table`, if that was the page's last missing block
+    /// and the page is equal now.
     ///
-    /// The tables of a whole subnet are written in parallel, block by block: an image that shared
-    /// nothing before its last block would double the memory of the plan's tables.
+    /// The tables of all switches are written in parallel, block by block. If images shared nothing
+    /// until their last block, they would double the memory of the plan's tables.
     pub fn share_around(&mut self, block: usize, table: &Lft) {
         if Lft::ends_page(block) {
             self.entries.share_page_with(table, block);
@@ -164,12 +165,12 @@ impl LftImage {
         *self = LftImage::default();
     }
 
-    /// The entries by LID as last known; unread blocks read 255.
+    /// The entries by LID as last known; 255 in unread blocks.
     pub fn entries(&self) -> &Lft {
         &self.entries
     }
 
-    /// Whether all entries up to `top` are known, except those of [`LftImage::sent`]. A switch
+    /// Whether all entries up to `top` are known, but for those of [`LftImage::sent`]. A switch
     /// whose LinearFDBTop is 0 forwards nothing.
     pub fn is_complete(&self, top: Lid) -> bool {
         let known = self.states.get(..=top.index() / LFT_BLOCK);
@@ -183,7 +184,7 @@ impl LftImage {
         top == Lid::NONE || blocks.all(is_told)
     }
 
-    /// Blocks `0..=top/64` to read before their content is known.
+    /// Numbers of blocks `0..=top/64` whose content is not known.
     pub fn unknown_blocks(&self, top: Lid) -> impl Iterator<Item = usize> + '_ {
         (0..=top.index() / LFT_BLOCK)
             .filter(|&block| matches!(self.state(block), BlockState::Unknown | BlockState::Dirty))

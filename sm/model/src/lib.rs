@@ -1,18 +1,17 @@
 //! The model of the subnet: what the hardware holds, as far as it has answered.
 //!
-//! In: answers of nodes, which a sweep records, and Sets, which a push records. Out: two pictures.
-//! [`Hardware`] is the only mutable one: nodes, ports, images of their tables, and what each kind
-//! of device was seen to do ([`habits`], [`capabilities`]). [`fabric::Fabric`] is built from it,
-//! with its cables resolved, and never changes: planning, queries and dumps read that one.
+//! In: answers that sweeps record, and Sets that pushes record. Out: two pictures. [`Hardware`] is
+//! the only mutable one: nodes, ports, images of their tables, and what is known of each kind of
+//! device ([`habits`], [`capabilities`]). [`fabric::Fabric`] is built from it with its cables
+//! resolved, and never changes: planning, queries and dumps read that one.
 //!
-//! Beside them stand the words that all layers share: [`findings`], the parts that were there and
-//! are gone ([`expected`]), and the values of PortInfo that a subnet manager writes
-//! ([`port_info`]).
+//! The crate also has the types that all layers share: [`findings`], the missing parts of the
+//! subnet ([`expected`]), and the values of PortInfo that a subnet manager writes ([`port_info`]).
 //!
-//! Nothing here knows a plan, an engine or a configuration, asks a device, or reads a clock.
+//! Must never know a plan, an engine or a configuration, ask a device, or read a clock.
 //!
 //! Invariants: an image holds a block only if a device confirmed it; a cable has two ends, or it is
-//! no cable; two fabrics in a row share each node that did not change.
+//! no cable; two successive fabrics share each node that did not change.
 
 pub mod adaptive_image;
 pub mod alias_guids;

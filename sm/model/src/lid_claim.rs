@@ -1,16 +1,16 @@
-//! LIDs of ports that outlive their absence.
+//! Claims of ports to LIDs, which persist while the ports are absent.
 
 use rsm_ids::{Lid, Lmc};
 
-/// The LIDs one port holds, kept so that it gets them again.
+/// The LIDs of one port, kept so that the port gets them again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LidClaim {
     /// The base LID: unicast, aligned to `lmc`.
     pub lid: Lid,
-    /// The port answers to 2^`lmc` LIDs from `lid` on.
+    /// LID mask control: the port answers to 2^`lmc` LIDs from `lid` on.
     pub lmc: Lmc,
-    /// The generation of the last plan that held this port. It ages claims of ports that are
-    /// gone; it need not be written again for each plan in which the port is still there.
+    /// Number of the last plan with this port. Claims of absent ports age by it; it is not written
+    /// again for each plan that has the port.
     pub last_seen: u64,
 }
 

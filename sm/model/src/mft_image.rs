@@ -9,13 +9,12 @@ use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
 
 use super::image::{BlockTable, Image};
 
-/// A part of a multicast forwarding table that one SMP carries (IBA 14.2.5.12): 32 multicast LIDs,
-/// 16 ports.
+/// One block of a multicast forwarding table (IBA 14.2.5.12): 32 multicast LIDs by 16 ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MftBlock {
-    /// Multicast LIDs `0xC000 + 32 * block` on.
+    /// Number of the block: multicast LIDs from `0xC000 + 32 * block` on.
     pub block: u16,
-    /// Ports `16 * position` on.
+    /// Position of the block: ports from `16 * position` on.
     pub position: u8,
 }
 
@@ -26,13 +25,13 @@ impl MftBlock {
     }
 }
 
-/// Number of positions in the table of a switch with this many external ports; port 0 has a bit,
+/// Number of positions in the table of a switch with this many external ports. Port 0 has a bit,
 /// too.
 pub fn positions(num_ports: u8) -> u8 {
     num_ports / MulticastForwardingTable::PORTS_PER_POSITION + 1
 }
 
-/// The entries by which a switch forwards multicast packets.
+/// The entries of a table by which a switch forwards multicast packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
     /// No entry.
@@ -43,8 +42,8 @@ pub enum Extent {
     Everything,
 }
 
-/// The extent by SwitchInfo's MulticastFDBTop (IBA 14.2.5.4). Switches that do not know it show 0,
-/// and mean everything.
+/// The extent that SwitchInfo's MulticastFDBTop states (IBA 14.2.5.4). Switches that do not know
+/// the field show 0, and forward by the whole table.
 pub fn extent(info: &SwitchInfo) -> Extent {
     let top = info.multicast_fdb_top();
     if info.multicast_fdb_cap() == 0 || top == NOTHING {
@@ -59,8 +58,8 @@ pub fn extent(info: &SwitchInfo) -> Extent {
 /// The MulticastFDBTop of a switch that forwards nothing: one below the first multicast LID.
 pub const NOTHING: Lid = Lid(Lid::MULTICAST_FIRST.0 - 1);
 
-/// The table as the switch holds it. The masks are shared copy-on-write, as those of
-/// [`super::lft_image::LftImage`] are.
+/// The table as the switch holds it. Port masks are shared copy-on-write, as in
+/// [`super::lft_image::LftImage`].
 pub type MftImage = Image<Arc<Mft>>;
 
 impl BlockTable for Arc<Mft> {
@@ -84,22 +83,22 @@ impl BlockTable for Arc<Mft> {
 }
 
 impl MftImage {
-    /// The masks of a block as last known; empty if it was never read.
+    /// The port masks of a block as last known; empty if the block was never read.
     pub fn block(&self, at: MftBlock) -> [u16; BLOCK_MLIDS] {
         let masks = self.content();
         masks.block(usize::from(at.block), usize::from(at.position))
     }
 }
 
-/// The multicast tables of switches, as far as they are known. Immutable; successive sets share
+/// The multicast tables of switches, as far as they are known. Immutable; successive values share
 /// unchanged tables.
 #[derive(Clone, Default, Debug)]
 pub struct HeldMasks {
-    /// By switch.
+    /// Tables by switch GUID.
     pub by_switch: BTreeMap<Guid, Arc<Mft>>,
 }
 
-/// The blocks of a table with this many positions, from the first up to that of `top`.
+/// The blocks of a table with this many positions, from the first to that of `top`.
 pub fn blocks_up_to(top: Lid, positions: u8) -> impl Iterator<Item = MftBlock> {
     let last = MulticastForwardingTable::block_and_index_of(top).map(|(block, _)| block);
     let blocks = 0..last.map_or(0, |last| last + 1);

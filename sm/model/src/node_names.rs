@@ -23,12 +23,12 @@ impl NodeNames {
         }
     }
 
-    /// The name of a node, if the operator gave it one.
+    /// The operator's name of a node; `None` if it has none.
     pub fn get(&self, node: Guid) -> Option<&str> {
         self.by_guid.get(&node).map(String::as_str)
     }
 
-    /// How many nodes have a name.
+    /// Number of named nodes.
     pub fn len(&self) -> usize {
         self.by_guid.len()
     }
@@ -38,7 +38,7 @@ impl NodeNames {
         self.by_guid.is_empty()
     }
 
-    /// The nodes that have another name in `other`, or a name in one of both only.
+    /// The nodes that are named otherwise in `other`, or in only one of the two.
     pub fn differing<'a>(&'a self, other: &'a NodeNames) -> impl Iterator<Item = Guid> + 'a {
         let here = self.by_guid.keys();
         let there = other.by_guid.keys();

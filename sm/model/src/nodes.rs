@@ -23,31 +23,32 @@ use super::vports::PortVPorts;
 /// hours, would let one port delay the judgement of its silence for ever.
 const RESP_TIME_VALUE_MAX: u8 = 20;
 
-/// Sweeps, light or full, in which a node may leave all Gets unanswered before routes avoid it.
+/// Number of sweeps, light or full, in which a node may leave all Gets unanswered before routes
+/// avoid it.
 ///
-/// The repairs between them do not count: their number is no measure of time.
+/// Repairs between them do not count: their number is no measure of time.
 pub const MISSES_TOLERATED: u8 = 3;
 
-/// State of a switch.
+/// State of a switch, as last answered or set.
 #[derive(Clone, Debug)]
 pub struct InventorySwitch {
     /// SwitchInfo as last answered.
     pub info: SwitchInfo,
-    /// The forwarding table it holds.
+    /// The forwarding table.
     pub lft: LftImage,
-    /// The multicast forwarding table it holds.
+    /// The multicast forwarding table.
     pub mft: MftImage,
-    /// The SLtoVLMappingTables it holds, as far as routes need them.
+    /// The SLtoVLMappingTables, as far as routes need them.
     pub sl2vl: SlToVlImage,
-    /// Whether it accepted a MulticastFDBTop and did not keep it.
+    /// Whether the switch acknowledged a MulticastFDBTop and did not keep it.
     pub forgets_multicast_top: bool,
-    /// ARInfo, if the switch has that and may hold tables of the manager before.
+    /// ARInfo, if the switch has it and may hold tables of an earlier manager.
     pub(super) ar_info: Option<ArInfo>,
-    /// The groups and entries of adaptive routing that it holds, and their use.
+    /// Groups and entries of adaptive routing, and whether they are in force.
     pub adaptive: AdaptiveImage,
-    /// Whether it refused to turn adaptive routing off.
+    /// Whether the switch refused to turn adaptive routing off.
     pub keeps_adaptive_routing: bool,
-    /// Whether the core has decided if its tables count, since this manager manages the subnet.
+    /// Whether the core has decided if the tables count, since this manager became master.
     pub taken_over: bool,
 }
 
@@ -67,7 +68,7 @@ impl InventorySwitch {
         }
     }
 
-    /// Its ARInfo, as [`Hardware::put_ar_info`](super::Hardware::put_ar_info) recorded it.
+    /// ARInfo, as [`Hardware::put_ar_info`](super::Hardware::put_ar_info) recorded it.
     pub fn ar_info(&self) -> Option<ArInfo> {
         self.ar_info
     }
@@ -78,39 +79,39 @@ impl InventorySwitch {
 pub struct InventoryPort {
     /// PortInfo as last answered; `None` until the first answer.
     pub info: Option<PortInfo>,
-    /// The port's GUID; of a switch's external ports the node's own GUID.
+    /// The port's GUID; for a switch's external ports, the node's GUID.
     pub guid: Guid,
-    /// The other end of the cable, by NodeInfo through it.
+    /// Other end of the cable, found by NodeInfo through it.
     pub peer: Option<PortKey>,
-    /// The sweep in which `peer` was last confirmed.
+    /// Number of the sweep that last confirmed `peer`.
     pub peer_epoch: u32,
-    /// The other end of the last cable that was known here and is gone.
+    /// Other end of the last cable that is gone from here.
     pub peer_before: Option<PortKey>,
-    /// The P_KeyTable it holds; `None` while it is not known. Shared copy-on-write.
+    /// The P_KeyTable; `None` while it is not known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
-    /// The managed attributes it holds, as far as they are known.
+    /// The managed attributes, as far as they are known.
     pub managed: Image<ManagedBlocks>,
-    /// ExtendedPortInfo, where it was asked for since the link came up.
+    /// ExtendedPortInfo; `None` if it was not read since the link came up.
     pub extended: Option<Box<ExtendedPortInfo>>,
-    /// Error correction, where it was asked for since the link came up; `Some(None)`: the port does
-    /// not say.
+    /// Error correction; `None` if it was not read since the link came up, `Some(None)` if the port
+    /// does not state it.
     pub error_correction: Option<Option<FecMode>>,
-    /// Virtual ports, where VirtualizationInfo was answered. Shared copy-on-write.
+    /// Virtual ports; `None` if VirtualizationInfo was not answered. Shared copy-on-write.
     pub vports: Option<Arc<PortVPorts>>,
 }
 
 impl InventoryPort {
-    /// Records the PortInfo of port `number`, as [`InventoryPort::shown`] has it. Returns the one
-    /// before.
+    /// Records an answered PortInfo of port `number` in the form of [`InventoryPort::shown`].
+    /// Returns the former one.
     pub fn answered(&mut self, number: PortNum, info: &PortInfo) -> Option<PortInfo> {
         self.info.replace(InventoryPort::shown(number, info))
     }
 
-    /// The part that counts of the PortInfo of port `number`.
+    /// The fields of an answered PortInfo of port `number` that count.
     ///
-    /// PortInfo without LocalPortNum, which shows the port that the Get came in by. A base port 0
-    /// has no link that could be down, and may show no state: it is Active as long as the switch
-    /// answers (IBA 18.2.4.1).
+    /// LocalPortNum is cleared: it shows the port that the Get came in by. A base port 0 has no
+    /// link that could be down, and may show no state; it is Active as long as the switch answers
+    /// (IBA 18.2.4.1).
     pub fn shown(number: PortNum, info: &PortInfo) -> PortInfo {
         let mut info = *info;
         info.set_local_port_num(PortNum::ZERO);
@@ -121,7 +122,7 @@ impl InventoryPort {
         info
     }
 
-    /// Forgets the port's tables after a possible reset.
+    /// Forgets the port's tables, which a reset may have cleared.
     pub fn forget_tables(&mut self) {
         self.p_keys = None;
         // Sweeps read blocks again that were read or written.
@@ -134,7 +135,7 @@ impl InventoryPort {
             .is_some_and(|state| !matches!(state, PortState::Down | PortState::NoChange))
     }
 
-    /// Whether data packets pass.
+    /// Whether the link passes data packets.
     pub fn is_active(&self) -> bool {
         self.state() == Some(PortState::Active)
     }
@@ -154,23 +155,23 @@ impl InventoryPort {
 /// One node as last seen.
 #[derive(Clone, Debug)]
 pub struct InventoryNode {
-    /// NodeInfo from when the node was met.
+    /// NodeInfo, as answered when the node was found.
     pub info: NodeInfo,
-    /// `None` before the first answer.
+    /// NodeDescription; `None` before the first answer.
     pub description: Option<NodeDescription>,
-    /// Indexed by port number, `0..=num_ports`. Port 0 is used by switches only.
+    /// Ports by number, `0..=num_ports`; only switches use port 0.
     pub ports: Vec<InventoryPort>,
-    /// `Some` for a switch that answered SwitchInfo.
+    /// State of the switch; `None` unless the node is a switch that answered SwitchInfo.
     pub switch: Option<Box<InventorySwitch>>,
     /// The shortest path known to the node.
     pub path: DirectedPath,
-    /// A path that enters the node through another port, where it has one.
+    /// A path that enters the node through another port; `None` if none is known.
     pub alternate: Option<DirectedPath>,
-    /// The sweep in which it was last met.
+    /// Number of the sweep that last found the node.
     pub epoch: u32,
-    /// The sweep in which it was first met, since it was last gone.
+    /// Number of the sweep that first found the node, since it was last gone.
     pub first_epoch: u32,
-    /// Sweeps in a row in which it did not answer although its link was up.
+    /// Number of successive sweeps in which the node did not answer although its link was up.
     pub missed: u8,
 }
 
@@ -180,13 +181,13 @@ impl InventoryNode {
         self.info.node_type()
     }
 
-    /// Whether it is a switch.
+    /// Whether the node is a switch.
     pub fn is_switch(&self) -> bool {
         self.kind() == NodeType::Switch
     }
 
-    /// The node's own name for itself, or its GUID where it has none. The operator's is in
-    /// [`Hardware::name`](super::Hardware::name).
+    /// The NodeDescription as text, or the GUID if there is none.
+    /// [`Hardware::name`](super::Hardware::name) has the operator's name.
     pub fn described(&self) -> String {
         match &self.description {
             Some(description) if !description.text().is_empty() => {
@@ -196,7 +197,7 @@ impl InventoryNode {
         }
     }
 
-    /// The port `port`, if the node has it.
+    /// The port `port`; `None` if the node does not have it.
     pub fn port(&self, port: PortNum) -> Option<&InventoryPort> {
         self.ports.get(port.index())
     }
@@ -211,7 +212,7 @@ impl InventoryNode {
         })
     }
 
-    /// The external ports that exist, with their numbers.
+    /// The external ports of the node, with their numbers.
     pub fn external_ports(&self) -> impl Iterator<Item = (PortNum, &InventoryPort)> {
         (1u8..=255).map(PortNum).zip(self.ports.iter().skip(1))
     }

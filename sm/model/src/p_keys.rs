@@ -1,17 +1,17 @@
-//! The P_Key table of a port as the hardware holds it.
+//! The P_KeyTable of a port, as the device holds it.
 
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{NodeInfo, NodeType, PKey, PKeyTable, SwitchInfo};
 
 use super::image::{BlockTable, Image};
 
-/// A P_KeyTable, as far as it is known: [`PKeyTable::ENTRIES`] keys for each block.
+/// A P_KeyTable as far as it is known, in blocks of [`PKeyTable::ENTRIES`] keys.
 pub type PKeyImage = Image<Vec<PKey>>;
 
 impl BlockTable for Vec<PKey> {
     type Place = u16;
-    /// A block may have fewer keys than [`PKeyTable::ENTRIES`]: keys beyond the table's end do not
-    /// count.
+    /// Keys of a block. May have fewer than [`PKeyTable::ENTRIES`]: keys beyond the end of the
+    /// table do not count.
     type Block = [PKey];
 
     fn has_block(&self, block: u16, keys: &[PKey]) -> bool {
@@ -35,20 +35,20 @@ impl PKeyImage {
         Image::known(vec![PKey::DEFAULT_FULL])
     }
 
-    /// The keys as last known, by index, as far as blocks were read or written.
+    /// The keys by index as last known, as far as blocks were read or written.
     pub fn keys(&self) -> &[PKey] {
         self.content()
     }
 
-    /// Whether the table is as after power-on, as far as it was read.
+    /// Whether the table is as after power-on, in the blocks that were read.
     pub fn is_initial(&self) -> bool {
         let mut keys = self.keys().iter();
         keys.next() == Some(&PKey::DEFAULT_FULL) && keys.all(|&key| key == PKey::INVALID)
     }
 }
 
-/// Capacity of the table of port `port`, in keys: by NodeInfo for end ports, by SwitchInfo for a
-/// switch's external ones.
+/// Capacity of the P_KeyTable of port `port` in keys: from NodeInfo for end ports, from SwitchInfo
+/// for a switch's external ports.
 pub fn capacity(node: &NodeInfo, switch: Option<&SwitchInfo>, port: PortNum) -> u16 {
     if node.node_type() == NodeType::Switch && port != PortNum::ZERO {
         switch.map_or(0, SwitchInfo::partition_enforcement_cap)
@@ -57,8 +57,8 @@ pub fn capacity(node: &NodeInfo, switch: Option<&SwitchInfo>, port: PortNum) -> 
     }
 }
 
-/// The modifier for block `block` of the table of port `port`; on other nodes than switches the
-/// path of the Get selects the port.
+/// AttributeModifier for block `block` of the table of port `port`. On nodes other than switches it
+/// has no port: the path of the Get selects it.
 pub fn modifier(is_switch: bool, port: PortNum, block: u16) -> u32 {
     let port = if is_switch { port } else { PortNum::ZERO };
     PKeyTable::modifier(port, block)

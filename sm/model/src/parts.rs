@@ -1,4 +1,4 @@
-//! Parts of the hardware: what a Set writes, and what is to be read again.
+//! Parts of the hardware: the unit that one Set writes, and that is read again.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ pub enum WrittenPart {
     AdaptiveRouting,
 }
 
-/// Parts of the hardware, to be read one by one.
+/// Parts of the hardware that are to be read one by one.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Parts {
-    /// Ports. Port 0 stands for the node: its description, and all of a switch but its external
+    /// Ports. Port 0 stands for the node: its description, and everything of a switch but external
     /// ports and forwarding tables.
     pub ports: BTreeSet<PortKey>,
     /// Blocks of forwarding tables.
@@ -32,12 +32,12 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// How many there are.
+    /// Number of parts.
     pub fn len(&self) -> usize {
         self.ports.len() + self.blocks.len() + self.masks.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no parts.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,5 +1,5 @@
-//! The fields of PortInfo that the subnet manager owns: which of them a Set changes, and which a
-//! port keeps (IBA 14.2.5.6).
+//! The fields of PortInfo that the subnet manager owns (IBA 14.2.5.6): which of them a Set changes,
+//! and which a port keeps.
 
 use rsm_ids::{Lid, Lmc};
 use rsm_mad::wire::attr::{
@@ -9,17 +9,18 @@ use rsm_mad::wire::attr::{
 
 /// A field of PortInfo that the subnet manager writes.
 pub struct Field {
-    /// Name in the specification.
+    /// Name of the field in the specification.
     pub name: &'static str,
     get: fn(&PortInfo) -> u64,
     set: fn(&mut PortInfo, u64),
-    /// Must be set before data flows: ports that are Armed or Active do not accept a change.
+    /// Whether the field must be set before data flows: ports that are Armed or Active do not
+    /// accept a change.
     before_active: bool,
 }
 
 macro_rules! fields {
     ($($(#[$doc:meta])* $index:ident: $name:literal, $get:expr, $set:expr, $before_active:literal;)*) => {
-        /// One of [`FIELDS`].
+        /// Index of a field in [`FIELDS`].
         #[derive(Clone, Copy)]
         #[expect(missing_docs, reason = "the names are those of the fields")]
         pub enum FieldIndex { $($index),* }
@@ -63,8 +64,8 @@ fields! {
 pub struct FieldMask(pub u32);
 
 impl FieldMask {
-    /// Fields that a port needs. A port that does not keep one of them is faulty; that is no habit
-    /// of its kind of device.
+    /// Fields that a port needs. A port that does not keep one of them is faulty, and its kind of
+    /// device learns no habit from it.
     pub const ESSENTIAL: FieldMask = FieldMask(
         1 << FieldIndex::MKey as u32
             | 1 << FieldIndex::BaseLid as u32
@@ -116,19 +117,19 @@ impl FieldMask {
     }
 }
 
-/// Fields of an Active port that differ from its plan and change only while its link is down: held
-/// and planned value.
+/// Fields of an Active port that differ from its plan, and can change only while its link is down,
+/// each as (held, planned).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LinkMismatch {
-    /// NeighborMTU.
+    /// NeighborMTU, if it differs.
     pub mtu: Option<(Mtu, Mtu)>,
-    /// OperationalVLs.
+    /// OperationalVLs, if they differ.
     pub vls: Option<(VlCap, VlCap)>,
 }
 
-/// The planned fields of a port and their values; the other fields stay as they are.
+/// The planned fields of a port with their values; the other fields stay as they are.
 ///
-/// A bring-up holds settings of every port, 225,000 in a fabric of 45,056 hosts: they take 64 bytes
+/// A bring-up has settings of every port, 225,000 in a fabric of 45,056 hosts, which take 64 bytes
 /// each.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PortSettings {
@@ -141,7 +142,7 @@ pub struct PortSettings {
     narrow: [u16; FIELD_COUNT - WIDE],
 }
 
-/// How many of the first fields have 64 bits.
+/// Number of fields with 64 bits, which come first.
 const WIDE: usize = FieldIndex::Prefix as usize + 1;
 
 const _: () = assert!(size_of::<PortSettings>() <= 64);
@@ -173,21 +174,21 @@ impl PortSettings {
         }
     }
 
-    /// The planned fields, with the bit and the value of each.
+    /// The planned fields, each with its bit and value.
     fn planned(&self) -> impl Iterator<Item = (u32, &'static Field, u64)> {
         let fields = FIELDS.iter().enumerate();
         let planned = fields.filter(|&(bit, _)| self.planned.0 & 1 << bit != 0);
         planned.map(|(bit, field)| (bit as u32, field, self.held(bit)))
     }
 
-    /// The planned value of a field.
+    /// The planned value of a field; `None` if the field is not planned.
     pub fn value(&self, index: FieldIndex) -> Option<u64> {
         let is_planned = self.planned.0 & 1 << index as u32 != 0;
         is_planned.then(|| self.held(index as usize))
     }
 
-    /// The fields in which `info` differs, without those in `ignored` and those that may not change
-    /// in its state.
+    /// The planned fields whose value in `info` differs, without those in `ignored` and those that
+    /// cannot change in the port's state.
     pub fn differing(&self, info: &PortInfo, ignored: FieldMask) -> FieldMask {
         let open = self.is_open(info);
         let mut mask = 0;
@@ -220,8 +221,8 @@ impl PortSettings {
         info
     }
 
-    /// `current` as it will be after the Set, without the fields in `ignored` and those that may
-    /// not change in its state.
+    /// `current` as it will be after the Set, without the fields in `ignored` and those that cannot
+    /// change in the port's state.
     pub fn expected(&self, current: &PortInfo, ignored: FieldMask) -> PortInfo {
         let mut info = *current;
         let FieldMask(mask) = self.differing(current, ignored);
@@ -245,8 +246,8 @@ impl PortSettings {
         FieldMask(mask)
     }
 
-    /// Repeats the values that must be set before data flows, in `info` of a port that has just
-    /// been set and carries no data yet.
+    /// Writes the planned values that must be set before data flows into `info`, the PortInfo of a
+    /// port that has just been set and carries no data yet.
     pub fn repeat(&self, info: &mut PortInfo) {
         for (_, field, value) in self.planned() {
             if field.before_active {
@@ -276,8 +277,8 @@ impl PortSettings {
     }
 
     /// Whether MasterSMLID or GidPrefix differs, so that the client behind the port must register
-    /// anew: its registrations are with another subnet manager, or under GIDs that it no longer has.
-    /// False for a field in `ignored`: a device that does not keep it shows no change.
+    /// anew: its registrations are with another subnet manager, or under GIDs that it no longer
+    /// has. False for a field in `ignored`: a device that does not keep it shows no change.
     pub fn ends_registrations(&self, info: &PortInfo, ignored: FieldMask) -> bool {
         let FieldMask(differing) = self.differing(info, ignored);
         let decisive = [FieldIndex::MasterSmLid, FieldIndex::Prefix];

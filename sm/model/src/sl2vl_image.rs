@@ -7,11 +7,11 @@ use rsm_mad::wire::attr::SlToVlMapping;
 
 use super::image::{BlockTable, Image};
 
-/// The lane of each service level.
+/// VL of each service level.
 pub(crate) type VlBySl = [u8; SlToVlMapping::ENTRIES];
 
-/// The SLtoVLMappingTables of one switch, by input and output port, as far as they were read or
-/// written: most fabrics need none.
+/// The SLtoVLMappingTables of one switch by (input, output) port, as far as they were read or
+/// written; most fabrics need none.
 pub(crate) type SlToVlImage = Image<BTreeMap<(PortNum, PortNum), VlBySl>>;
 
 impl BlockTable for BTreeMap<(PortNum, PortNum), VlBySl> {

@@ -1,10 +1,10 @@
 //! Virtual ports of hosts' ports (SR-IOV of mlx5), as the hardware shows them.
 //!
-//! A port's virtual ports are one value that the inventory and the models of the subnet share:
+//! A port's virtual ports are one value, shared by the inventory and the models of the subnet:
 //! fabrics without them pay a pointer for each port. Index 0 is the physical function.
 //!
-//! Claims of LIDs belong to GUIDs, wherever the virtual port of a GUID is. Virtual ports that share
-//! a LID cost the forwarding tables nothing.
+//! Claims to LIDs belong to GUIDs, wherever the virtual port with a GUID is. Virtual ports that
+//! share a LID take no entries of forwarding tables.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,16 +15,16 @@ use rsm_mad::wire::attr::{GuidInfo, PortState, VNodeInfo, VPortInfo, Virtualizat
 
 use super::p_keys::PKeyImage;
 
-/// Indices of a port that are managed: as many as the largest adapters have. A finding names ports
+/// Number of managed indices of a port: as many as the largest adapters have. A finding names ports
 /// with more.
 pub const INDICES_MAX: u16 = 1024;
 
 /// A virtual port: its port and index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct VPortKey {
-    /// The port of the host.
+    /// Port of the host.
     pub port: PortKey,
-    /// The index there.
+    /// Index of the virtual port.
     pub index: u16,
 }
 
@@ -34,7 +34,7 @@ impl VPortKey {
         VPortKey { port, index }
     }
 
-    /// All indices of a port.
+    /// The range of all virtual ports of a port.
     pub const fn all_of(port: PortKey) -> std::ops::RangeInclusive<VPortKey> {
         VPortKey::new(port, 0)..=VPortKey::new(port, u16::MAX)
     }
@@ -46,16 +46,16 @@ impl fmt::Display for VPortKey {
     }
 }
 
-/// The virtual node of a virtual port, by VNodeInfo; all zero until that was answered.
+/// The virtual node of a virtual port, from VNodeInfo; all zero until that was answered.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct VNode {
-    /// Its GUID.
+    /// GUID of the virtual node.
     pub guid: Guid,
-    /// How many P_Keys the virtual port holds.
+    /// Capacity of the virtual port's P_KeyTable, in keys.
     pub partition_cap: u16,
-    /// Its number for the virtual port.
+    /// Number of the virtual port on its virtual node.
     pub local_port: PortNum,
-    /// How many ports it has.
+    /// Number of ports of the virtual node.
     pub ports: u8,
 }
 
@@ -75,13 +75,13 @@ impl From<&VNodeInfo> for VNode {
 pub struct VPort {
     /// VPortInfo as last answered.
     pub info: VPortInfo,
-    /// Its virtual node.
+    /// The virtual node.
     pub node: VNode,
     /// VNodeDescription, lossily as text.
     pub description: Arc<str>,
     /// The P_KeyTable; `None` while it is not known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
-    /// The GUID table by blocks, as far as VPortGUIDInfo showed it. Shared copy-on-write.
+    /// The GUID table by blocks, as far as VPortGUIDInfo was answered. Shared copy-on-write.
     pub guids: Option<Arc<BTreeMap<u8, GuidBlock>>>,
 }
 
@@ -89,12 +89,13 @@ pub struct VPort {
 pub type GuidBlock = [Guid; GuidInfo::ENTRIES];
 
 impl VPort {
-    /// Its GUID.
+    /// GUID of the virtual port.
     pub fn guid(&self) -> Guid {
         self.info.port_guid()
     }
 
-    /// How many blocks its GUID table has; 0 where GUIDCap says that it has its own GUID alone.
+    /// Number of blocks of the GUID table; 0 if GUIDCap shows that there is only the port's own
+    /// GUID.
     pub fn guid_blocks(&self) -> u8 {
         match self.info.guid_cap() {
             0 | 1 => 0,
@@ -102,12 +103,12 @@ impl VPort {
         }
     }
 
-    /// The content of a block of its GUID table; `None` where the adapter has not shown it.
+    /// Content of a block of the GUID table; `None` if the adapter has not shown it.
     pub fn guid_block(&self, block: u8) -> Option<&GuidBlock> {
         self.guids.as_ref()?.get(&block)
     }
 
-    /// The GUIDs of its GUID table but its own, in order, as far as they are known.
+    /// The known GUIDs of the GUID table but the port's own, in order.
     pub fn further_guids(&self) -> impl Iterator<Item = Guid> + '_ {
         let blocks = self.guids.iter().flat_map(|blocks| blocks.iter());
         let entries = blocks.flat_map(|(&block, guids)| {
@@ -120,18 +121,18 @@ impl VPort {
         guids.filter(|guid| !guid.is_zero())
     }
 
-    /// Whether it is known well enough to be brought up: its host gave it a GUID, and VNodeInfo was
+    /// Whether the virtual port can be brought up: its host gave it a GUID, and VNodeInfo was
     /// answered.
     pub fn is_usable(&self) -> bool {
         !self.guid().is_zero() && !self.node.guid.is_zero()
     }
 
-    /// Whether data packets pass.
+    /// Whether the virtual port passes data packets.
     pub fn is_active(&self) -> bool {
         self.info.state() == PortState::Active
     }
 
-    /// Whether it differs from `before` only in values that a subnet manager sets.
+    /// Whether the virtual port differs from `before` only in values that a subnet manager sets.
     fn differs_only_in_settings(&self, before: &VPort) -> bool {
         let constant = |vport: &VPort| {
             let mut info = vport.info;
@@ -154,17 +155,17 @@ impl VPort {
 pub struct PortVPorts {
     /// VirtualizationInfo as last answered.
     pub info: VirtualizationInfo,
-    /// By index: those that are not Down.
+    /// Virtual ports by index, without those that are Down.
     pub vports: BTreeMap<u16, VPort>,
 }
 
 impl PortVPorts {
-    /// The virtual port at `index`, if it is not Down.
+    /// The virtual port at `index`; `None` if it is Down.
     pub fn get(&self, index: u16) -> Option<&VPort> {
         self.vports.get(&index)
     }
 
-    /// Whether it differs from `before` only in values that a subnet manager sets.
+    /// Whether the virtual ports differ from `before` only in values that a subnet manager sets.
     pub(crate) fn differs_only_in_settings(&self, before: &PortVPorts) -> bool {
         self.vports.len() == before.vports.len()
             && self

@@ -1,8 +1,8 @@
-//! Stages that were computed for the whole subnet, and why not only for the changes.
+//! Steps of a convergence that were computed for the whole subnet, and why.
 //!
-//! A step computes what a change concerns, as far as it can follow one; [`Whole`] records why a
-//! step did not. Tests and all other builds with debug assertions compare each step with its result
-//! on the whole.
+//! A step computes only what a change concerns, as far as it can follow the change; [`Whole`]
+//! records why a step did not. Builds with debug assertions, and so all tests, compare each step
+//! with its result for the whole subnet.
 //!
 //! ```text
 //! step             follows                                       whole where
@@ -91,7 +91,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// `step` was computed whole for this reason.
+    /// Records that `step` was computed for the whole subnet, because of `why`.
     pub fn new(step: Step, why: impl Into<String>) -> Whole {
         let why = why.into();
         Whole { step, why }

@@ -1,10 +1,10 @@
-//! A log of writes to switches.
+//! A log of which switches were written, in order.
 
 use std::collections::{BTreeMap, HashMap};
 
 use rsm_ids::Guid;
 
-/// A moment between two writes. The default is before the first one.
+/// A moment between two writes. The default is before the first write.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Mark(u64);
 
@@ -15,13 +15,13 @@ pub struct Mark(u64);
 #[derive(Clone, Default, Debug)]
 pub(super) struct Writes {
     count: u64,
-    /// By the number of the last write.
+    /// Switches by the number of their last write.
     order: BTreeMap<u64, Guid>,
     last: HashMap<Guid, u64>,
 }
 
 impl Writes {
-    /// Records that `guid` is written, met or dropped.
+    /// Records that `guid` was written, found or dropped.
     pub(super) fn note(&mut self, guid: Guid) {
         self.count += 1;
         if let Some(before) = self.last.insert(guid, self.count) {

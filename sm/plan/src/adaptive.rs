@@ -1,5 +1,5 @@
-//! Adaptive routing of a plan: groups of ports beside its forwarding tables, and the hardware that
-//! they depend on.
+//! The adaptive routing of a plan: groups of ports, in addition to the forwarding tables, and the
+//! hardware that they depend on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,19 +11,20 @@ use rsm_model::capabilities::{DeviceCapabilities, DeviceType};
 use rsm_routing::adaptive::{self, AdaptiveTable, AdaptiveTables, GroupIds};
 use rsm_routing::verify::SetReport;
 
-/// All SLs.
+/// Mask of all SLs.
 pub const ALL_SLS: u16 = 0xFFFF;
 
-/// Transports that keep the static port: UD and UC, whose receivers put nothing back in order.
+/// Mask of transports whose packets keep the static port: UD and UC, whose receivers do not reorder
+/// packets.
 const IN_ORDER_TRANSPORTS: u8 = 0b0101;
 
 /// The operator's decisions about adaptive routing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdaptivePolicy {
-    /// Whether packets take any port of a group, and whether another port is taken where one is
-    /// down.
+    /// Whether switches choose among the ports of a group, and whether one that loses a port uses
+    /// another at once.
     pub mode: AdaptiveRouting,
-    /// The SLs of packets that take any port of a group, SL 0 in bit 0.
+    /// Mask of the SLs whose packets take any port of a group; SL 0 is bit 0.
     pub sls: u16,
     /// DeviceIDs of switches that may route adaptively.
     pub devices: BTreeSet<u16>,
@@ -46,61 +47,61 @@ impl AdaptivePolicy {
     }
 }
 
-/// A switch that can route adaptively, as the inventory has it.
+/// A switch that can route adaptively, as recorded in the inventory.
 #[derive(Clone, Debug)]
 pub struct AdaptiveSwitch {
-    /// Its type.
+    /// Device type of the switch.
     pub device: DeviceType,
-    /// Its ARInfo.
+    /// ARInfo of the switch.
     pub info: ArInfo,
-    /// Whether its kind of device has refused adaptive routing.
+    /// Whether this kind of device has refused adaptive routing.
     pub refuses: bool,
-    /// The switch's groups and entries, while they are in force.
+    /// Groups and entries in force; `None` if adaptive routing is not in force.
     pub in_force: Option<Arc<AdaptiveTable>>,
 }
 
 /// The part of the hardware that plans of adaptive routing depend on.
 #[derive(Clone, Default, Debug)]
 pub struct AdaptiveHardware {
-    /// Switches with the capability that have answered ARInfo.
+    /// Switches with the capability that answered ARInfo.
     pub switches: BTreeMap<Guid, AdaptiveSwitch>,
-    /// Capabilities of device types: which hosts take packets out of order.
+    /// Capabilities of device types, which show the hosts that accept packets out of order.
     pub capabilities: Arc<DeviceCapabilities>,
-    /// The groups of leaves before.
+    /// Numbers of the groups of leaves, from the plan before.
     pub ids: GroupIds,
 }
 
-/// Adaptive routing of a plan.
+/// The adaptive routing of a plan.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
-    /// Fast recovery is on beside adaptive routing.
+    /// Whether fast recovery is on as well.
     pub recovers: bool,
-    /// The SLs of packets that take any port of a group.
+    /// Mask of the SLs whose packets take any port of a group.
     pub sls: u16,
-    /// Groups and entries, in the order of the plan's topology.
+    /// Groups and entries of each switch, in the order of the plan's topology.
     pub tables: AdaptiveTables,
-    /// The group of each leaf.
+    /// Number of the group of each leaf.
     pub ids: GroupIds,
-    /// Their proof.
+    /// Proof of the groups and entries.
     pub report: SetReport,
-    /// How many leaves have hosts.
+    /// Number of leaves with hosts.
     pub leaves: usize,
-    /// How many groups there are.
+    /// Number of groups.
     pub groups: usize,
     /// GroupTop of all switches.
     pub group_top: u16,
-    /// Switches that are to hold groups and entries.
+    /// Switches that shall hold groups and entries.
     pub switches: BTreeSet<Guid>,
-    /// Of each type of switch the one whose tables are read back before any of the type forwards
-    /// by groups.
+    /// One switch of each type. Its tables are read back before any switch of the type forwards by
+    /// groups.
     pub tests: BTreeMap<DeviceType, Guid>,
-    /// Switches whose groups may stay in force while forwarding tables change: no mixture on the
-    /// way has a loop or a credit loop.
+    /// Switches whose groups may stay in force while forwarding tables change: no mixture of tables
+    /// during the push has a loop or a credit loop.
     pub kept: BTreeSet<Guid>,
 }
 
 impl Adaptive {
-    /// ARInfo of a switch with `held`: with its groups in force, or ready for them.
+    /// ARInfo for a switch that holds `held`: with groups in force, or only prepared.
     pub fn ar_info(&self, held: &ArInfo, in_force: bool) -> ArInfo {
         let mut info = *held;
         let recovers = in_force && self.recovers && held.fast_recovery_sup();
@@ -118,7 +119,7 @@ impl Adaptive {
         info
     }
 
-    /// How many blocks of groups a switch holds.
+    /// Number of blocks in the group table of a switch.
     pub fn group_blocks(&self) -> u16 {
         self.group_top / adaptive::GROUPS_PER_BLOCK as u16 + 1
     }

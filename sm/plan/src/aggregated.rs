@@ -1,12 +1,11 @@
-//! Fabrics with aggregation nodes (SHARP), for tests.
+//! Test fabrics with aggregation nodes (SHARP).
 
 use std::collections::BTreeMap;
 
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 
-/// The fabric with an aggregation node (SHARP) at the last port of each switch, one more than it
-/// had before.
+/// Adds an aggregation node (SHARP) at a new last port of each switch.
 pub(crate) fn with_aggregation_nodes(netlist: Netlist) -> Netlist {
     let (mut nodes, mut cables) = netlist.into_parts();
     for switch in 0..nodes.len() {

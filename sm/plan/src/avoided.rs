@@ -1,4 +1,5 @@
-//! The parts that the routes of a plan go around, and the findings about those in use all the same.
+//! The parts that the routes of a plan avoid, and findings about those that are in use all the
+//! same.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,26 +10,26 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use crate::avoid::{Avoid, Part, Reason};
 
-/// The parts that the routes of a plan go around.
+/// The parts that the routes of a plan avoid.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Avoided {
-    /// The parts to go around.
+    /// The set of parts.
     pub avoid: Arc<Avoid>,
     /// Cables that routes avoid for other reasons, by either end.
     pub damped: Arc<BTreeSet<PortKey>>,
-    /// Parts that routes use all the same: ports would be cut off otherwise.
+    /// Parts that routes use all the same, because ports would be cut off otherwise.
     pub in_use: BTreeSet<Part>,
-    /// Why routes use all of these parts; `None` if they go around them.
+    /// Why routes use all of these parts; `None` if they avoid them.
     pub(crate) suspended: Option<String>,
 }
 
 impl Avoided {
-    /// Whether routes use a part that they should go around.
+    /// Whether routes use a part that they should avoid.
     pub fn uses(&self, part: Part) -> bool {
         self.suspended.is_some() || self.in_use.contains(&part)
     }
 
-    /// The findings about parts in use on `fabric`.
+    /// Findings about the parts of `fabric` in use.
     pub(super) fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let parts = self.avoid.parts();
         let used = parts.filter(|&(part, _)| self.uses(part) && part.is_there(fabric));

@@ -1,4 +1,4 @@
-//! Reasons for which there is no plan.
+//! Why planning failed.
 
 use rsm_routing::engine::EngineError;
 use rsm_routing::topology::TopologyError;
@@ -8,7 +8,7 @@ use crate::interrupted::Interrupted;
 use crate::levels::Stopped;
 use crate::lint::Refusal;
 
-/// Why there is no plan.
+/// Why a job has no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The fabric has no valid switch graph.
@@ -20,12 +20,12 @@ pub enum PlanError {
     /// The links have too few lanes for the engine.
     #[error("the engine found no routes, because {limit}")]
     FewLanes {
-        /// The link, or the key that limits all.
+        /// The link, or the configuration key that limits all links.
         limit: String,
-        /// The engine's needs.
+        /// The number of lanes that the engine needs.
         source: EngineError,
     },
-    /// The operator's tables stop packets of these routes.
+    /// The operator's QoS tables stop packets of these routes.
     #[error("the tables of section `qos` do not fit the routes")]
     Stopped(#[from] Stopped),
     /// The proof refuted the tables.
@@ -34,7 +34,7 @@ pub enum PlanError {
     /// The subnet manager's own port got no LID.
     #[error("the subnet manager's own port has no LID")]
     NoLocalLid,
-    /// Ports would be cut off without parts on trial.
+    /// Ports would be cut off without the parts on trial.
     #[error(transparent)]
     CutOff(#[from] CutOff),
     /// Packets would be dropped while the tables of an engine on trial are written.
@@ -43,7 +43,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// Whether another engine may have a plan.
+    /// Whether another engine may succeed.
     pub(crate) fn is_of_engine(&self) -> bool {
         match self {
             PlanError::Engine(_)
@@ -57,7 +57,7 @@ impl PlanError {
         }
     }
 
-    /// As text, with all of its causes.
+    /// The error as text, with all of its causes.
     pub fn with_causes(&self) -> String {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);

@@ -1,4 +1,4 @@
-//! From the fabric to the input of GPU hints.
+//! Converts the fabric into the input of GPU hints.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use rsm_model::fabric::Fabric;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{PortUse, Topology};
 
-/// The fabric for GPU hints, with the LIDs of `topology`, and `tables` if there are any.
+/// Builds the fabric for GPU hints, with the LIDs of `topology`, and with `tables` if there are
+/// any.
 pub fn fabric(
     fabric: &Fabric,
     topology: &Arc<Topology>,

@@ -1,4 +1,4 @@
-//! The members of multicast groups, as input of plans.
+//! The members of multicast groups, as input of planning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use rsm_ids::{Guid, Lid};
 /// share unchanged members.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct GroupSet {
-    /// By multicast LID; its members are those of all groups that share it.
+    /// Members by multicast LID: those of all groups that share it.
     pub by_mlid: BTreeMap<Lid, Arc<GroupMembers>>,
-    /// A bit for each service level of the groups of a multicast LID, groups without members
-    /// included.
+    /// Mask of the service levels of the groups of each multicast LID, including groups without
+    /// members.
     pub levels: Arc<BTreeMap<Lid, u16>>,
     /// Whether there may be members without a registration, which only the switches' tables show.
     pub partial: bool,
 }
 
-/// The ports that take part in the groups of one multicast LID.
+/// The ports in the groups of one multicast LID.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct GroupMembers {
-    /// By port GUID: whether the port receives. All of them may send.
+    /// Whether each port receives, by port GUID. All of them may send.
     pub ports: BTreeMap<Guid, bool>,
 }
 
 impl GroupSet {
-    /// A bit for each service level that packets to a multicast LID may have: all, where no group
-    /// is known, as of members that only the switches' tables show.
+    /// Mask of the service levels that packets to a multicast LID may have. All levels, if no group
+    /// is known because only the switches' tables show members.
     pub(crate) fn levels_of(&self, mlid: Lid) -> u16 {
         self.levels.get(&mlid).copied().unwrap_or(u16::MAX)
     }
@@ -39,7 +39,7 @@ impl GroupSet {
 }
 
 impl GroupMembers {
-    /// The ports that are members of only one of the two, or receive in only one.
+    /// The ports that are members in only one of the two, or receive in only one.
     pub fn differing(&self, other: &GroupMembers) -> BTreeSet<Guid> {
         if std::ptr::eq(self, other) {
             return BTreeSet::new();

@@ -1,6 +1,7 @@
-//! Ports whose packets are dropped while the tables of a plan are written.
+//! Ports whose packets are dropped while the tables of a plan are being written.
 //!
-//! An engine on trial is refused where interim tables drop packets, unless its caller accepts that.
+//! A plan of an engine on trial is refused if its interim tables drop packets, unless the caller
+//! accepts that.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,17 +14,17 @@ use rsm_routing::tables::{NO_PATH, Tables};
 use crate::lids::Claim;
 use crate::plan::Plan;
 
-/// Most names in the text.
+/// Number of names in the text.
 const SHOWN: usize = 8;
 
-/// Ports that some switch drops packets to until it holds the planned tables.
+/// Ports to which some switch drops packets until it holds the planned tables.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interrupted {
     /// The engine of the planned tables.
     pub engine: &'static str,
     /// The ports, ascending.
     pub ports: Vec<PortKey>,
-    /// The names of their nodes, each once, in the same order.
+    /// Names of their nodes without duplicates, in the same order.
     pub names: Vec<String>,
 }
 
@@ -49,11 +50,11 @@ impl fmt::Display for Interrupted {
 impl std::error::Error for Interrupted {}
 
 impl Interrupted {
-    /// Checks that no interim table of `plan` drops packets that the `held` tables and the planned
-    /// ones forward.
+    /// Checks that no interim table of `plan` drops packets that both the `held` tables and the
+    /// planned ones forward.
     ///
     /// # Errors
-    /// Some does.
+    /// The ports whose packets would be dropped.
     pub(super) fn check(plan: &Plan, held: &Tables) -> Result<(), Interrupted> {
         let lids = dropped(plan, held);
         if lids.is_empty() {
@@ -75,12 +76,12 @@ impl Interrupted {
 }
 
 fn lids_of(claim: &Claim) -> RangeInclusive<Lid> {
-    // The LIDs of a port are unicast LIDs, all of them.
+    // All LIDs of a claim are unicast LIDs.
     let last = claim.lmc.lids() - 1;
     claim.base..=Lid(claim.base.0 + last)
 }
 
-/// The LIDs that the interim tables drop.
+/// The LIDs whose packets the interim tables drop.
 fn dropped(plan: &Plan, held: &Tables) -> BTreeSet<Lid> {
     let mut lids = BTreeSet::new();
     for interim in plan.transition.interim.iter() {

@@ -1,4 +1,4 @@
-//! The input of a plan.
+//! The input of planning.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rsm_model::mft_image::HeldMasks;
 use crate::adaptive::AdaptiveHardware;
 use crate::avoid::Avoid;
 use crate::groups::GroupSet;
-use crate::lids::{Apart, Claims, vport_claims};
+use crate::lids::{Claims, PartitionedLids, vport_claims};
 use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::transition::HeldTable;
@@ -20,24 +20,24 @@ use crate::transition::HeldTable;
 /// Which parts of the plan in force a job may change.
 #[derive(Clone, Debug)]
 pub enum JobKind {
-    /// Everything.
+    /// Everything may change.
     Full,
-    /// The multicast trees; the routes of this plan stay.
+    /// Only the multicast trees; the routes of this plan stay.
     Multicast {
-        /// The plan with the routes of the trees.
+        /// The plan with these routes.
         routes: Arc<Plan>,
     },
-    /// Entries that lead to the fullest links, in at most this many blocks of forwarding tables.
-    /// The same as [`JobKind::Full`] without [`PlanJob::previous`].
+    /// Only entries that lead to the fullest links, in a limited number of blocks of forwarding
+    /// tables. Equals [`JobKind::Full`] without [`PlanJob::previous`].
     Rebalance {
-        /// Blocks, at least 1.
+        /// Bound of the blocks, at least 1.
         max_blocks: usize,
     },
 }
 
 impl JobKind {
-    /// Whether the engine computes routes; if not, those of the plan in force stay, or change by
-    /// single entries.
+    /// Whether the engine computes routes. Otherwise the routes in force stay, or single entries of
+    /// them change.
     pub(crate) fn routes_anew(&self) -> bool {
         matches!(self, JobKind::Full)
     }
@@ -52,28 +52,28 @@ pub struct PlanJob {
     pub generation: u64,
     /// The subnet as last seen.
     pub fabric: Arc<Fabric>,
-    /// LIDs assigned before.
+    /// LIDs assigned to ports before.
     pub claims: Arc<Claims>,
-    /// How LIDs are given and kept while another manager may give some, too.
-    pub apart: Apart,
-    /// Whether all ports get LIDs as on a fabric where none has any, whatever they hold and have a
-    /// claim to.
+    /// How to assign LIDs while a partition of the fabric lets another manager assign some, too.
+    pub partitioned: PartitionedLids,
+    /// Whether all ports get new LIDs as on a fabric without any, regardless of the LIDs that they
+    /// hold or claim.
     pub assigns_lids_anew: bool,
-    /// The host positions of an earlier run, until a plan is in force.
+    /// Host positions from an earlier run; used until a plan is in force.
     pub positions: Arc<HostPositions>,
     /// GPU inventories of hosts.
     pub gpus: Arc<GpuInventory>,
     /// The operator's decisions.
     pub policy: Arc<Policy>,
-    /// Cables that routes avoid, by either end.
+    /// Flapping cables, given by either end, which routes do without.
     pub damped: Arc<BTreeSet<PortKey>>,
-    /// Parts that routes go around as far as all ports stay reachable.
+    /// Parts that routes avoid as far as all ports stay reachable.
     pub avoid: Arc<Avoid>,
-    /// The parts in force so far, if those of `avoid` are on trial: the plan is refused if the new
-    /// ones would cut ports off. `None`: no plan is refused for that.
+    /// If the parts of `avoid` are on trial, the parts in force so far: the plan is refused if the
+    /// new ones would cut ports off. `None` if they are not on trial.
     pub avoided_before: Option<Arc<Avoid>>,
     /// Whether the plan is refused if its interim tables drop packets that the tables in force
-    /// forward: an engine is on trial, whose operator has not accepted it.
+    /// forward. Set for an engine on trial, unless the operator accepts that.
     pub refuses_interruption: bool,
     /// The plan in force.
     pub previous: Option<Arc<Plan>>,
@@ -95,7 +95,7 @@ impl PlanJob {
             generation: 1,
             fabric,
             claims: Arc::default(),
-            apart: Apart::default(),
+            partitioned: PartitionedLids::default(),
             assigns_lids_anew: false,
             positions: Arc::default(),
             gpus: Arc::default(),
@@ -112,8 +112,8 @@ impl PlanJob {
         }
     }
 
-    /// The plan after `plan` for a later fabric, if all switches hold the tables of `plan` and
-    /// multicast has no members.
+    /// The job after `plan` for a later fabric, if all switches hold the tables of `plan` and
+    /// multicast groups have no members.
     pub fn after(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> PlanJob {
         let lids = plan.lids.lids.iter();
         let guid = |port| {

@@ -1,11 +1,11 @@
-//! The operator's service levels and lanes together with those of the routes.
+//! Checks the operator's service levels and lanes against those of the routes.
 //!
-//! Routes that need one lane close no cycle of links, and so none of (link, lane) by any tables:
-//! a cycle of (link, lane) is one of links. Of the operator's tables remains only to be seen that
-//! packets move at all. Routes that need several lanes are proved on their own
-//! SLtoVLMappingTables, which switches hold in the place of the operator's; adapters map the first
-//! link of a path by the operator's, and the operator's VLArbitrationTables give lanes their turns
-//! at every port. A lane without a turn never empties, and every packet behind it waits for ever.
+//! If routes need only one lane, they close no cycle of links, and therefore none of (link, lane)
+//! with any tables. The operator's tables then only have to let packets move. Routes that need
+//! several lanes are proved with their own SLtoVLMappingTables, which switches hold in place of the
+//! operator's. Adapters still map the first link of a path by the operator's table, and the
+//! operator's VLArbitrationTables apply at every port. A lane without a weight never empties, and
+//! every packet behind it waits for ever.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use rsm_routing::topology::{PortUse, Topology};
 use crate::policy::Policy;
 use crate::qos::{PortClass, Qos, fold};
 
-/// The operator's tables stop packets of the routes.
+/// Why the operator's tables stop packets of the routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stopped {
     /// Ports drop a service level that the routes need.
@@ -33,10 +33,10 @@ pub enum Stopped {
         engine: &'static str,
         /// The service level.
         sl: u8,
-        /// The class of the ports.
+        /// Class of the ports.
         class: PortClass,
     },
-    /// A lane of the routes never gets a turn.
+    /// No port of a class sends on a lane that the routes need.
     #[error(
         "the routes of {engine} need VL {vl}, and {} never send on it: `qos.{}_vlarb_high` and `vlarb_low` have no weight for it",
         ports(*class), class.name()
@@ -46,12 +46,12 @@ pub enum Stopped {
         engine: &'static str,
         /// The lane.
         vl: u8,
-        /// The class of the ports.
+        /// Class of the ports.
         class: PortClass,
     },
 }
 
-/// The ports of a class in words.
+/// Name of a class of ports, as the subject of a sentence.
 fn ports(class: PortClass) -> &'static str {
     match class {
         PortClass::ChannelAdapter => "ports of channel adapters",
@@ -62,7 +62,7 @@ fn ports(class: PortClass) -> &'static str {
     }
 }
 
-/// The classes of ports that send packets of hosts.
+/// Classes of ports that send packets of hosts.
 const SENDERS: [PortClass; 4] = [
     PortClass::ChannelAdapter,
     PortClass::SwitchExternal,
@@ -70,18 +70,18 @@ const SENDERS: [PortClass; 4] = [
     PortClass::Router,
 ];
 
-/// The lane of a service level at ports of a class, where they use as many lanes as they may;
-/// `None`: they drop it.
+/// The lane of a service level at ports of a class with their maximum of lanes; `None` if they drop
+/// it.
 fn lane(qos: &Qos, class: PortClass, sl: u8) -> Option<u8> {
     let vl = qos.set(class).sl2vl[usize::from(sl) % SERVICE_LEVELS];
     (vl != DROP).then(|| fold(vl, qos.most_vls(class)))
 }
 
-/// Whether ports of a class, where they use as many lanes as they may, send on a lane.
+/// Whether ports of a class with their maximum of lanes send on a lane.
 fn has_turn(qos: &Qos, class: PortClass, vl: u8) -> bool {
     let (set, vls) = (qos.set(class), qos.most_vls(class));
     let entries = set.high.entries().iter().chain(set.low.entries());
-    // A port with one lane has no table.
+    // A port with one lane has no arbitration table.
     vls == 1
         || entries
             .clone()
@@ -92,11 +92,11 @@ fn bits(mask: u16) -> impl Iterator<Item = u8> {
     (0..SERVICE_LEVELS as u8).filter(move |bit| mask >> bit & 1 == 1)
 }
 
-/// Whether the operator's tables let packets of these routes pass, where the routes need several
+/// Checks that the operator's tables let packets of these routes pass, if the routes need several
 /// lanes.
 ///
 /// # Errors
-/// They stop some for ever.
+/// Why they stop some packets for ever.
 pub(super) fn lanes_pass(
     fabric: &Fabric,
     policy: &Policy,
@@ -132,8 +132,8 @@ pub(super) fn lanes_pass(
     Ok(())
 }
 
-/// Why links have too few lanes for an engine, by the link with the fewest or by the key that
-/// limits all; `None` for other errors.
+/// Names the link with the fewest lanes, or the key that limits all, if `error` is that the engine
+/// needs more lanes. `None` for other errors.
 pub(super) fn fewest_lanes(
     fabric: &Fabric,
     policy: &Policy,
@@ -175,7 +175,7 @@ pub(super) fn fewest_lanes(
     ))
 }
 
-/// Findings about service levels that the operator gives to packets.
+/// Findings about service levels that the operator assigns to packets.
 pub(super) fn findings(policy: &Policy, routing: &Routing) -> Vec<Finding> {
     let users = users(policy);
     if routing.lanes.needs_levels() {
@@ -214,7 +214,7 @@ fn finding(text: String) -> Finding {
     Finding::new(kind, Subject::Subnet, Severity::Warning, text)
 }
 
-/// The service levels that the operator gives to packets, each with the first place that does.
+/// The service levels that the operator assigns to packets, each with the first place that does.
 fn users(policy: &Policy) -> Vec<(u8, String)> {
     let own = [(policy.ports.sm_sl, "sm.sm_sl".to_owned())];
     let partitions = policy.partitions.list.iter().flat_map(|partition| {
@@ -232,7 +232,7 @@ fn users(policy: &Policy) -> Vec<(u8, String)> {
     all.filter(|&(sl, _)| seen.insert(sl)).collect()
 }
 
-/// The finding about service levels that paths do not have, because the routes need others.
+/// The finding about service levels that paths do not get, because the routes need others.
 fn overruled(policy: &Policy, routing: &Routing) -> Option<Finding> {
     let partitions = policy.partitions.list.iter();
     let partitions = partitions.filter(|partition| partition.sl != 0);
@@ -342,7 +342,7 @@ mod tests {
         let refused = planned(TORUS, policy(EngineKind::Dfsssp, &adapters)).unwrap_err();
         let expected = "need VL 1, and ports of channel adapters never send on it";
         assert!(refused.contains(expected), "{refused}");
-        // Ports to hosts need VL 0 only.
+        // Ports at hosts need only VL 0.
         let hosts = QosConfig {
             swe: between.sw2sw.clone(),
             sw2sw: QosKeys {
@@ -369,7 +369,7 @@ mod tests {
         let expected =
             "need service level 1, and ports of channel adapters drop it: `qos.ca_sl2vl`";
         assert!(refused.contains(expected), "{refused}");
-        // One lane is enough on a tree: any tables will do there.
+        // On a tree one lane is enough, so that any tables will do.
         planned("fat-tree:k=4,levels=2", policy(EngineKind::Dfsssp, &qos)).unwrap();
     }
 
@@ -462,7 +462,7 @@ mod tests {
             ]),
             "{found:?}"
         );
-        // Ports between switches take the tables of ports to hosts where they have none.
+        // Ports between switches use the tables of ports to hosts if they have none of their own.
         assert_eq!(found.len(), 3 + 2, "{found:?}");
 
         let plan = planned(TORUS, with(EngineKind::Dfsssp, &on())).unwrap();

@@ -10,30 +10,30 @@ use rsm_model::vports::{PortVPorts, VPortKey};
 /// The LIDs of one port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// The lowest of them.
+    /// Base LID, the lowest one.
     pub base: Lid,
     /// LID mask control: the port has 2^LMC LIDs.
     pub lmc: Lmc,
 }
 
-/// The LIDs of each port GUID, assigned in this run or an earlier one.
+/// LIDs of each port GUID, assigned in this run or an earlier one.
 pub type Claims = BTreeMap<Guid, Claim>;
 
-/// The LIDs of a fabric.
+/// The assigned LIDs of a fabric.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LidPlan {
-    /// By port; ports left out have no entry.
+    /// LIDs by port; ports in `left_out` have no entry.
     pub lids: BTreeMap<PortKey, Claim>,
-    /// The own LID of each virtual port that is served, or [`Lid::NONE`] where it shares another.
+    /// LID of each virtual port that is served; [`Lid::NONE`] if it shares another port's.
     pub vports: BTreeMap<VPortKey, Lid>,
-    /// Ports that got no LID.
+    /// Ports that got no LID, for lack of free ones.
     pub left_out: Vec<PortRef>,
     /// Findings for the operator.
     pub findings: Vec<Finding>,
 }
 
 impl LidPlan {
-    /// The LIDs of a switch's port 0.
+    /// The LIDs of a switch's port 0; `None` if it has none.
     pub fn of_node(&self, guid: Guid) -> Option<Claim> {
         self.lids.get(&PortKey::new(guid, PortNum::ZERO)).copied()
     }
@@ -64,8 +64,8 @@ impl LidPlan {
         differing
     }
 
-    /// The LID of a virtual port of `vports`, its own or the one that it shares; `None` for one
-    /// that is not served.
+    /// The LID of a virtual port of `vports`, its own or the shared one; `None` if the virtual port
+    /// is not served.
     pub fn of_vport(&self, vports: &PortVPorts, key: VPortKey) -> Option<Lid> {
         let own = *self.vports.get(&key)?;
         if own.is_unicast() {
@@ -77,7 +77,7 @@ impl LidPlan {
         of_other.or_else(|| self.lids.get(&key.port).map(|claim| claim.base))
     }
 
-    /// The own LIDs of a port's virtual ports.
+    /// The LIDs of a port's virtual ports, without shared ones.
     pub fn vport_lids(&self, port: PortKey) -> impl Iterator<Item = Lid> + '_ {
         let all = self.vports.range(VPortKey::all_of(port));
         all.map(|(_, &lid)| lid).filter(|lid| lid.is_unicast())

@@ -1,5 +1,6 @@
-//! State of the links at switches, by PortInfo: numbers of data VLs, and links that are not Active
-//! yet. Updated from plan to plan, as the ports of all switches are tens of megabytes to read.
+//! State of the switches' links, from PortInfo: numbers of data VLs, and links that are not Active
+//! yet. It is updated from plan to plan, because reading the ports of all switches takes tens of
+//! megabytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,17 +15,17 @@ use rsm_routing::verify::{IdleLinks, LinkEnd};
 use crate::policy::Policy;
 use crate::qos::PortClass;
 
-/// State of all ports of switches.
+/// State of the ports of all switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkPorts {
-    /// By number of data VLs: how many ports at links between switches have that many.
+    /// Number of ports at links between switches, by their number of data VLs.
     by_vls: BTreeMap<u8, u32>,
-    /// By switch: its cabled ports that are not Active. Switches without such a port are left out.
+    /// Cabled ports that are not Active, by switch; switches without such a port are omitted.
     short: BTreeMap<Guid, Vec<(PortNum, LinkEnd)>>,
 }
 
 impl LinkPorts {
-    /// Reads all switches of `topology` in `fabric`.
+    /// Reads the ports of all switches of `topology` in `fabric`.
     pub(super) fn read(fabric: &Fabric, topology: &Topology) -> LinkPorts {
         let of_switch = |switch: SwitchIdx| {
             let node = fabric.node_of(topology.switch(switch).guid)?;
@@ -38,9 +39,8 @@ impl LinkPorts {
         ports
     }
 
-    /// The links of `fabric` and its `topology`, where `self` are those of the fabric and topology
-    /// `before`. Reads only switches at which they differ; `None` if the changes of the topology
-    /// since `before` are not known.
+    /// Updates `self`, the state on `before`, to `fabric` and its `topology`. Reads only switches
+    /// at which they differ. `None` if the changes of the topology since `before` are not known.
     pub(super) fn follow(
         self: &Arc<LinkPorts>,
         before: (&Fabric, &Topology),
@@ -90,8 +90,8 @@ impl LinkPorts {
         }
     }
 
-    /// The number of data VLs of the link between switches that has fewest, limited by the policy;
-    /// `None` without such a link.
+    /// Data VLs of the link between switches with the fewest, limited by the policy; `None` if
+    /// there is no such link.
     pub(super) fn data_vls(&self, policy: &Policy) -> Option<u8> {
         let allowed = VlCap::from_code(policy.ports.links.max_op_vls).data_vls();
         let least = *self.by_vls.keys().next()?;
@@ -107,7 +107,8 @@ impl LinkPorts {
         )
     }
 
-    /// Links between switches of `topology`, of the same fabric, that are not Active at both ends.
+    /// Links between switches of `topology` that are not Active at both ends. `topology` must be
+    /// that of the fabric.
     pub(super) fn idle(&self, topology: &Topology) -> IdleLinks {
         let ports = self.short.iter().filter_map(|(&guid, ports)| {
             let switch = topology.switch_by_guid(guid)?;
@@ -117,7 +118,7 @@ impl LinkPorts {
     }
 }
 
-/// A switch of the topology.
+/// A switch of the topology, by its GUID.
 fn find<'a>(
     (fabric, topology): (&'a Fabric, &Topology),
     guid: Guid,
@@ -125,7 +126,7 @@ fn find<'a>(
     Some((fabric.node_of(guid)?, topology.switch_by_guid(guid)?))
 }
 
-/// The number of data VLs of each port of a switch at a link to a switch, if PortInfo shows it.
+/// Data VLs of each port of a switch that leads to a switch, if PortInfo shows them.
 fn vls<'a>(
     node: &'a Node,
     topology: &'a Topology,

@@ -1,12 +1,12 @@
-//! Results of the proof of a plan.
+//! The results of a proof.
 
-/// Why a plan is refused.
+/// Why the proof refuses a plan.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
-    /// Packets would cycle.
+    /// Packets would loop.
     #[error("the routes of {engine} contain a forwarding loop")]
     Loop {
-        /// The engine that made the routes.
+        /// The engine that computed the routes.
         engine: &'static str,
     },
     /// Links could wait for each other for ever.
@@ -14,28 +14,28 @@ pub enum Refusal {
         "the routes of {engine} close a credit loop, so that the fabric could deadlock; use updn, or accept_credit_loops"
     )]
     CreditLoop {
-        /// The engine that made the routes.
+        /// The engine that computed the routes.
         engine: &'static str,
     },
     /// Ports that are cabled together could not reach each other.
     #[error("the routes of {engine} leave {pairs} pairs without a path although cables join them")]
     Unreachable {
-        /// The engine that made the routes.
+        /// The engine that computed the routes.
         engine: &'static str,
-        /// How many.
+        /// Number of ordered pairs.
         pairs: u64,
     },
 }
 
-/// How the tables were proved.
+/// How much of the tables was proved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proved {
-    /// By all entries.
+    /// All entries.
     Whole {
-        /// Why changed entries alone did not suffice, as a phrase.
+        /// Why the changed entries did not suffice, as a phrase.
         why: String,
     },
-    /// By the difference from the proved tables of the plan before. The result is the same.
+    /// The entries that differ from the proved tables of the plan before. The result is the same.
     Changes {
         /// Number of (switch, LID) pairs that were followed.
         ways: u64,

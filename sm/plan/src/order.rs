@@ -1,10 +1,9 @@
-//! Categories of ports, and the order of compute ports: beside the cables, routes are spread by
-//! these.
+//! Categories of ports and the order of compute ports, by which routes are spread.
 //!
-//! Engines spread routes by host and rail, not by the ports that cables end at
-//! (`rsm_gdr::host_order`). Positions are claims as LIDs are: plans make them and the store keeps
-//! them. Engines get numbers and categories, and know neither hosts nor GPUs. Positions reorder
-//! choices of equal cost alone, so that the proof does not depend on them.
+//! Engines spread routes by host and rail, and not by the ports at which cables end
+//! (`rsm_gdr::host_order`). Positions are claims like LIDs: plans assign them and the store keeps
+//! them. Engines get numbers and categories, and know neither hosts nor GPUs. Positions only decide
+//! between choices of equal cost, so that the proof does not depend on them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,25 +21,25 @@ use rsm_routing::topology::{Destination, Topology};
 
 use crate::gpu;
 
-/// The sources of an order.
+/// Sources that the order is made from.
 #[derive(Clone, Debug, Default)]
 pub struct HostOrderSources {
     /// GPU inventories of hosts.
     pub gpus: Arc<GpuInventory>,
-    /// The operator's categories of ports.
+    /// Categories of ports in the operator's files.
     pub said: Arc<Categories>,
-    /// Whether the operator has listed all compute ports: other hosts' ports are for management,
+    /// Whether the operator has listed all compute ports: other ports of hosts are for management,
     /// unless they have a category.
     pub compute_is_listed: bool,
-    /// Whether to find rails and order their ports.
+    /// Whether to detect rails and order their ports.
     pub rails: bool,
-    /// The operator's order of ports, which goes before that of rails.
+    /// The operator's order of ports, which precedes that of rails.
     pub listed: Arc<Numbers>,
 }
 
 impl HostOrderSources {
     fn are(&self, other: &HostOrderSources) -> bool {
-        // Inventories are large, and are replaced as a whole.
+        // Inventories are large and are always replaced as a whole.
         Arc::ptr_eq(&self.gpus, &other.gpus)
             && self.said == other.said
             && self.compute_is_listed == other.compute_is_listed
@@ -49,25 +48,25 @@ impl HostOrderSources {
     }
 }
 
-/// The order of hosts, rails and categories that routes are spread by.
+/// The order of hosts, rails and categories by which routes are spread.
 #[derive(Clone, Debug, Default)]
 pub struct HostOrder {
-    /// The positions of compute ports; kept from run to run.
+    /// Positions of compute ports, which are kept from run to run.
     pub positions: Arc<HostPositions>,
-    /// Categories of ports, if they differ from the default of their kind.
+    /// Categories of ports that differ from the default of their kind.
     pub categories: Arc<Categories>,
-    /// The order numbers of compute ports.
+    /// Order numbers of compute ports.
     pub numbers: Arc<Numbers>,
-    /// The rails of compute ports, by port GUID.
+    /// Rails of compute ports, by port GUID.
     pub rails: Arc<BTreeMap<Guid, u16>>,
     sources: HostOrderSources,
-    /// The host ports of the order, each with its switch.
+    /// All ports of hosts in the order, each with its switch.
     ends: Arc<BTreeSet<(Guid, Guid)>>,
 }
 
 impl HostOrder {
-    /// Whether the order still holds by `sources` on the switch graph `now`, where it was made on
-    /// `before`: every host port was there before, at the same switch.
+    /// Checks that the order, made on the switch graph `before`, is still valid for `sources` and
+    /// the graph `now`: every port of a host was at the same switch before.
     ///
     /// # Errors
     /// Why the order may differ.
@@ -88,7 +87,7 @@ impl HostOrder {
         }
     }
 
-    /// The order for a fabric; every port of `positions` keeps its position.
+    /// Makes the order for a fabric; every port in `positions` keeps its position.
     pub fn new(
         fabric: &Fabric,
         topology: &Arc<Topology>,
@@ -140,7 +139,7 @@ impl HostOrder {
         self.sources.gpus.clone()
     }
 
-    /// The operator's categories that the order was made from.
+    /// The categories in the operator's files that the order was made from.
     pub fn said(&self) -> &Categories {
         &self.sources.said
     }
@@ -166,7 +165,7 @@ impl HostOrder {
         }
     }
 
-    /// The numbers of the operator's list, with those of the order after them for other ports.
+    /// The order numbers with the operator's list first, and other ports after it.
     fn after_listed(&self) -> Numbers {
         let listed = &self.sources.listed;
         let after = listed
@@ -181,7 +180,7 @@ impl HostOrder {
             .collect()
     }
 
-    /// Gives host ports without a category that of management.
+    /// Assigns the category management to ports of hosts without one.
     fn categorise_unlisted(&mut self) {
         let mut all = Categories::clone(&self.categories);
         for &(port, _) in self.ends.iter() {
@@ -190,8 +189,8 @@ impl HostOrder {
         self.categories = Arc::new(all);
     }
 
-    /// Whether the order has every host port of `topology`, at the same switch; it has all those of
-    /// `earlier`.
+    /// Whether the order has every port of a host in `topology`, at the same switch; it is known to
+    /// have all those of `earlier`.
     fn has_all(&self, topology: &Topology, earlier: &Topology) -> bool {
         let key = |topology: &Topology, d: &Destination| {
             (topology.switch(d.switch).guid, d.guid, d.port, d.kind)
@@ -221,14 +220,14 @@ fn ends(topology: &Topology) -> impl Iterator<Item = (Guid, Guid)> {
     hosts.map(|end| (end.guid, topology.switch(end.switch).guid))
 }
 
-/// The roles of ports for GPU hints, by the operator's categories.
+/// The roles of ports for GPU hints, from the operator's categories.
 pub fn roles(said: &Categories) -> BTreeMap<Guid, TrafficRole> {
     let role = |(&guid, &category): (&Guid, &Category)| Some((guid, TrafficRole::of(category)?));
     said.iter().filter_map(role).collect()
 }
 
-/// Whether nodes that are described as devices of one host are cabled to several switches: without
-/// that there are no rails to find, as in most large fabrics.
+/// Whether nodes described as devices of one host are cabled to several switches. Otherwise there
+/// are no rails to detect, as in most large fabrics.
 fn may_have_rails(fabric: &Fabric) -> bool {
     let mut leaf_of: HashMap<&str, Guid> = HashMap::new();
     for (at, port) in fabric.end_ports() {

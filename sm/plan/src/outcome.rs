@@ -8,11 +8,11 @@ use crate::refused::RefusedPlan;
 /// The result of a [`PlanJob`](crate::PlanJob).
 #[derive(Debug)]
 pub enum Outcome {
-    /// A proven plan.
+    /// A proved plan.
     Plan(Arc<Plan>),
-    /// No link can be relieved further: this plan, the one in force, stays.
+    /// No link can be relieved further: this plan, which is in force, stays.
     Unchanged(Arc<Plan>),
-    /// No plan; the one in force stays.
+    /// There is no plan; the one in force stays.
     Refused(Box<RefusedPlan>),
 }
 
@@ -20,7 +20,7 @@ impl Outcome {
     /// The plan that is in force after the job.
     ///
     /// # Errors
-    /// There is none for the job's fabric.
+    /// The refusal, if no plan fits the job's fabric.
     pub fn plan(self) -> Result<Arc<Plan>, Box<RefusedPlan>> {
         match self {
             Outcome::Plan(plan) | Outcome::Unchanged(plan) => Ok(plan),

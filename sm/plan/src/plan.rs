@@ -27,71 +27,73 @@ use crate::partitions::PartitionPlan;
 use crate::policy::{Policy, PolicyChange};
 use crate::transition::Transition;
 
-/// The desired state of the subnet. A clone shares everything of size.
+/// The desired state of the subnet. Clones share all large parts.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Counts plans; every later one is higher.
+    /// Number of the plan; each later plan has a higher one.
     pub generation: u64,
-    /// The subnet it was made for.
+    /// The subnet that the plan is for.
     pub fabric: Arc<Fabric>,
     /// The LIDs of all ports.
     pub lids: Arc<LidPlan>,
     /// The LID of the subnet manager's port.
     pub sm_lid: Lid,
-    /// Cables that routes avoid, by either end: damped ones, and those of avoided parts.
+    /// Cables that routes do without, given by either end: flapping ones, and those of avoided
+    /// parts.
     pub damped: Arc<BTreeSet<PortKey>>,
-    /// The parts that routes go around.
+    /// The parts that routes avoid.
     pub avoided: Arc<Avoided>,
     /// The switch graph with these LIDs, without the cables in `damped`.
     pub topology: Arc<Topology>,
-    /// Categories, rails and order of the host ports that routes are spread by.
+    /// Categories, rails and order of the host ports by which routes are spread.
     pub order: HostOrder,
-    /// The forwarding tables, and their origin.
+    /// The forwarding tables, and how they were computed.
     pub routing: Arc<Routing>,
-    /// Their proof.
+    /// Proof of the forwarding tables.
     pub report: Report,
-    /// The sums behind the proof, for the next plan's proof.
+    /// Sums behind the proof, which the proof of the next plan starts from.
     pub tally: Arc<Tally>,
-    /// How the tables were proved.
+    /// How much of the tables was proved.
     pub proved: Proved,
-    /// Number of entries moved off the fullest links; `None` for a plan of another purpose.
+    /// Number of entries moved off the fullest links; `None` unless the job was to rebalance.
     pub relieved: Option<usize>,
-    /// Whether every route takes legal turns only, by the ranking of `routing` or, without one, by
-    /// distance from the hosts.
+    /// Whether every route takes only legal turns, by the ranking of `routing` or, if it has none,
+    /// by distance from the hosts.
     pub follows_ranking: bool,
-    /// Adaptive routing beside these routes; `None` where packets take the forwarding tables alone.
+    /// Adaptive routing with these routes; `None` if packets only follow the forwarding tables.
     pub adaptive: Option<Arc<Adaptive>>,
-    /// Multicast on these routes; `None` while the members are not known: multicast tables stay as
-    /// they are.
+    /// Multicast on these routes; `None` while the members are not known, and multicast tables stay
+    /// as they are.
     pub multicast: Option<Arc<Multicast>>,
-    /// The way from the tables held now to those of `routing`.
+    /// The interim tables between the held tables and those of `routing`.
     pub transition: Transition,
     /// State of the links at switches.
     pub link_ports: Arc<LinkPorts>,
     /// The partitions of all ports.
     pub partitions: Arc<PartitionPlan>,
-    /// The engine that was asked for routes: one of the policy's, or `auto` in the place of all.
+    /// The engine that was asked for routes: one of the policy's, or `auto` in place of all of
+    /// them.
     pub engine: EngineKind,
     /// The operator's decisions for this plan.
     pub policy: Arc<Policy>,
-    /// The difference of `policy` from that of the plan before.
+    /// How `policy` differs from that of the plan before.
     pub policy_change: PolicyChange,
     /// The cables between switches that are slower than most of their siblings.
     pub slow_cables: Arc<[SlowCable]>,
     /// Findings for the operator.
     pub findings: Vec<Finding>,
-    /// The steps that took the whole subnet into account.
+    /// The steps that were computed for the whole subnet.
     pub whole: Vec<Whole>,
 }
 
 impl Plan {
-    /// The table of the switch with this GUID.
+    /// The planned table of the switch with this GUID; `None` if the topology lacks it.
     pub fn table(&self, guid: Guid) -> Option<&Lft> {
         self.table_of(&self.routing.tables, guid)
     }
 
     /// The table that the switch with this GUID holds at the end of a push: [`Plan::table`], unless
-    /// that has to wait for switches that do not answer.
+    /// that must wait for switches that do not answer.
     pub fn last_table(&self, guid: Guid) -> Option<&Lft> {
         match &self.transition.instead {
             Some(tables) if !self.transition.mute.contains(&guid) => self.table_of(tables, guid),
@@ -104,7 +106,7 @@ impl Plan {
         self.table_of(self.transition.interim.get(stage)?, guid)
     }
 
-    /// The table of the switch with this GUID among `tables`, which are in the order of
+    /// The table of the switch with this GUID in `tables`, which are in the order of
     /// [`Plan::topology`].
     pub fn table_of<'a>(&self, tables: &'a Tables, guid: Guid) -> Option<&'a Lft> {
         let switch = self.topology.switch_by_guid(guid)?;
@@ -119,7 +121,7 @@ impl Plan {
 
     /// The routes in a few words for the operator, such as `3 levels, 144 roots, all pairs
     /// reachable`; for engines that do not rank switches, the engine's own sentence. `report` is
-    /// the fate of packets by these routes, if it is known.
+    /// the proof of these routes, if there is one.
     pub fn summary(&self, report: Option<&Report>) -> String {
         let Some(ranks) = &self.routing.ranks else {
             return self.routing.reason.clone();
@@ -151,21 +153,21 @@ impl Plan {
         self.topology.top_lid()
     }
 
-    /// Blocks of each table: as many as reach [`Plan::top`].
+    /// Number of blocks in each table, up to [`Plan::top`].
     pub fn blocks(&self) -> usize {
         self.top().index() / BLOCK_LIDS + 1
     }
 
-    /// The LIDs of a port.
+    /// The LIDs of a port; `None` if it has none.
     pub fn claim(&self, port: PortKey) -> Option<Claim> {
         self.lids.lids.get(&port).copied()
     }
 }
 
 impl Plan {
-    /// The LIDs that the tables of switches, given by `table`, lead over a part, other than those of
-    /// drained nodes and hosts' ports; `None` if the part is not there, or one of its neighbours has
-    /// no table.
+    /// The LIDs that switches lead over a part, without those of drained nodes and hosts' ports;
+    /// `table` gives the table of a switch. `None` if the part is absent, or one of its neighbours
+    /// has no table.
     pub fn lids_over<'a>(
         &self,
         part: Part,
@@ -204,7 +206,7 @@ impl Plan {
 }
 
 impl Adaptive {
-    /// The groups and entries of the switch with this GUID.
+    /// The groups and entries of the switch with this GUID; `None` if the topology lacks it.
     pub fn table(&self, plan: &Plan, guid: Guid) -> Option<&AdaptiveTable> {
         let index = plan.topology.switch_by_guid(guid)?;
         self.tables.table(index)

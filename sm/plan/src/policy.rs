@@ -14,47 +14,48 @@ use rsm_routing::topology::SwitchRules;
 use super::adaptive::AdaptivePolicy;
 use crate::qos::Qos;
 
-/// Decisions that go into every plan; from the configuration file.
+/// The decisions of the configuration file that go into every plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Policy {
     /// LID mask control of channel adapter and router ports.
     pub lmc: Lmc,
-    /// Whether enhanced switch port 0 gets [`Policy::lmc`] as well; base port 0 always has one LID.
+    /// Whether enhanced switch port 0 gets [`Policy::lmc`] as well. A base port 0 always has one
+    /// LID.
     pub lmc_enhanced_port0: bool,
-    /// Whether the port of this manager gets the LID that it has a claim to, even while it holds
-    /// another: the LID belongs to the manager, whichever port it is at.
+    /// Whether this manager's port gets its claimed LID even while it holds another: the LID
+    /// belongs to the manager, whichever port it uses.
     pub floating_lid: bool,
     /// Values for PortInfo and SwitchInfo.
     pub ports: PortPolicy,
     /// The routing engine.
     pub engine: EngineKind,
-    /// The configured engine and those to take in its place, in this order; of use only while the
-    /// first is [`Policy::engine`].
+    /// The configured engine and its replacements, in this order. Valid only while the first is
+    /// [`Policy::engine`].
     pub engines: Vec<EngineKind>,
-    /// Rules about single switches and ports for engines.
+    /// Rules about single switches and ports, for engines.
     pub switch_rules: Arc<SwitchRules>,
     /// The operator's order of ports of hosts, by port GUID.
     pub listed: Arc<Numbers>,
-    /// The layout of a torus or mesh; `None`: as the engine finds it.
+    /// The layout of a torus or mesh; `None` if the engine finds it.
     pub layout: Option<Arc<TorusLayout>>,
-    /// GUIDs of the root switches of up*/down*; empty: found from the fabric.
+    /// GUIDs of the root switches of up*/down*; empty if they are found from the fabric.
     pub root_guids: Vec<Guid>,
     /// The tables of the engine `file`.
     pub tables: Option<Arc<Dump>>,
     /// Options that the engines declare.
     pub engine_options: EngineOptions,
-    /// Categories of ports, if they differ from the default of their kind, by port GUID.
+    /// Categories of ports that differ from the default of their kind, by port GUID.
     pub categories: Arc<Categories>,
-    /// Whether `categories` has all compute ports: host ports without a category are for
-    /// management.
+    /// Whether `categories` has all compute ports, so that ports of hosts without a category are
+    /// for management.
     pub compute_is_listed: bool,
-    /// Whether to spread ports of hosts with several in the order of hosts and rails.
+    /// Whether to spread routes to hosts with several ports in the order of hosts and rails.
     pub rails: bool,
-    /// Whether two switches that carry nothing need a path between their own ports as well.
+    /// Whether two switches without hosts need a path between their own ports as well.
     pub connect_roots: bool,
-    /// Whether aggregation nodes may work; `None`: as they are.
+    /// Whether aggregation nodes are enabled; `None` to leave them as they are.
     pub aggregation_nodes: Option<bool>,
-    /// Where switches route adaptively.
+    /// Whether and how switches route adaptively.
     pub adaptive: AdaptivePolicy,
     /// Whether to route multicast. If not, multicast tables stay as they are.
     pub routes_multicast: bool,
@@ -62,20 +63,21 @@ pub struct Policy {
     pub partitions: Arc<Partitions>,
     /// Routers to other subnets, for the SA.
     pub prefix_routes: Arc<PrefixRoutes>,
-    /// Where switches enforce partitions.
+    /// In which directions switches enforce partitions.
     pub enforcement: Enforcement,
-    /// The operator's tables for quality of service; `None`: devices keep theirs.
+    /// The operator's QoS tables; `None` if devices keep theirs.
     pub qos: Option<Arc<Qos>>,
-    /// The operator's rules about paths; `None`: paths have the service level of their partition.
+    /// The operator's rules about paths; `None` if paths have the service level of their partition.
     pub qos_policy: Option<Arc<QosPolicy>>,
-    /// The operator's limits of rates by service level; `None`: adapters keep theirs.
+    /// The operator's rate limits by service level; `None` if adapters keep theirs.
     pub rate_limits: Option<Arc<RateLimits>>,
-    /// Accept routes whose channel dependency graph has cycles. Dangerous: the fabric can deadlock.
+    /// Whether to accept routes whose channel dependency graph has cycles. Dangerous: the fabric
+    /// can deadlock.
     pub accept_credit_loops: bool,
 }
 
 impl Policy {
-    /// The engines to take in the place of [`Policy::engine`], in this order.
+    /// The engines that replace [`Policy::engine`], in this order.
     pub fn fallback_engines(&self) -> &[EngineKind] {
         match self.engines.split_first() {
             Some((_, rest)) if !self.is_on_trial() => rest,
@@ -83,7 +85,7 @@ impl Policy {
         }
     }
 
-    /// Whether [`Policy::engine`] is not the configured one: it is tried, and has no others after
+    /// Whether [`Policy::engine`] is not the configured one: it is on trial, and nothing replaces
     /// it.
     pub(crate) fn is_on_trial(&self) -> bool {
         self.engines.first() != Some(&self.engine)
@@ -108,9 +110,9 @@ impl Policy {
     }
 }
 
-/// The comparison of a plan's policy with that of the plan before. Policies of large sites hold a
-/// rule for each port: the plan compares them once, and keeps the result for every step that
-/// follows changes.
+/// The result of comparing a plan's policy with that of the plan before. Policies of large sites
+/// have a rule for each port, so that the plan compares them once, and keeps the result for every
+/// step that follows changes.
 #[derive(Clone, Debug)]
 pub struct PolicyChange {
     /// The policy of the plan before; `None` for a first plan.
@@ -119,7 +121,7 @@ pub struct PolicyChange {
 }
 
 impl PolicyChange {
-    /// The change from the policy `before` to the policy `now`.
+    /// Compares the policy `before` with the policy `now`.
     pub(super) fn between(before: Option<&Arc<Policy>>, now: &Arc<Policy>) -> PolicyChange {
         let members = before.and_then(|before| {
             if Arc::ptr_eq(before, now) {
@@ -133,7 +135,7 @@ impl PolicyChange {
         }
     }
 
-    /// The port GUIDs whose partition rules differ; `None` for a first plan, and if anything else
+    /// The port GUIDs whose partition rules differ; `None` for a first plan, or if anything else
     /// differs.
     pub fn members(&self) -> Option<&BTreeSet<Guid>> {
         self.members.as_ref()
@@ -149,17 +151,17 @@ impl PolicyChange {
 /// Values for PortInfo and SwitchInfo (IBA 14.2.5.4, 14.2.5.6).
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortPolicy {
-    /// Upper half of every GID.
+    /// Subnet prefix, the upper half of every GID.
     pub subnet_prefix: u64,
-    /// Guard end ports against other managers.
+    /// M_Keys, which protect end ports from other managers.
     pub m_keys: MKeyPolicy,
     /// M_KeyProtectBits, 0 to 3.
     pub m_key_protect: u8,
-    /// Seconds until a port gives up a lost manager's M_Key; 0: never.
+    /// Seconds until a port gives up the M_Key of a lost manager; 0 for never.
     pub m_key_lease_s: u16,
     /// Service level for packets to the subnet manager.
     pub sm_sl: u8,
-    /// Whether hosts are asked to register anew with the SA (ClientReregister, IBA 14.4.11).
+    /// Whether hosts are asked to register again with the SA (ClientReregister, IBA 14.4.11).
     pub reregisters: bool,
     /// Section `links` of the configuration.
     pub links: LinkConfig,
@@ -212,14 +214,14 @@ impl Default for Policy {
     }
 }
 
-/// When link flaps keep a link out of the routes.
+/// When a flapping link is kept out of the routes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DampingPolicy {
-    /// Changes of state within the window that keep a link out of the routes; 0: never.
+    /// State changes within the window that keep a link out of the routes; 0 for never.
     pub threshold: u32,
-    /// The window.
+    /// Length of the window.
     pub window: Duration,
-    /// How long the link must be quiet before routes use it again.
+    /// Time without a state change after which routes use the link again.
     pub hold: Duration,
 }
 
@@ -233,12 +235,12 @@ impl Default for DampingPolicy {
     }
 }
 
-/// How rebalancing relieves the fullest links while a fault stays.
+/// How the fullest links are relieved while a fault persists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RebalancePolicy {
-    /// How long the subnet must not change before it begins; zero: it never does.
+    /// Time without a change of the subnet before relief begins; zero for never.
     pub after: Duration,
-    /// The most blocks of forwarding tables, and so SMPs, that one step may write.
+    /// Bound of the blocks of forwarding tables, and so of the SMPs, that one step writes.
     pub blocks: usize,
 }
 

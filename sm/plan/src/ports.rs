@@ -11,10 +11,10 @@ use super::partitions::Enforced;
 use super::policy::{Policy, PortPolicy};
 use crate::qos::{PortClass, vl_codes};
 
-/// The planned settings of the port `at`, by its LIDs (`claim`), the LID of the subnet manager,
+/// The planned settings of the port `at`, given its LIDs (`claim`), the LID of the subnet manager,
 /// and, for a switch port, the enforced directions.
 ///
-/// `None` for a port that never answered.
+/// `None` if the port never answered.
 pub fn desired(
     fabric: &Fabric,
     at: PortRef,
@@ -63,7 +63,7 @@ pub fn desired(
     Some(settings)
 }
 
-/// Puts what ports with a LID hold about the subnet and its manager.
+/// Puts the fields of ports with a LID: LIDs, subnet prefix, manager, and keys.
 fn put_end_port(
     settings: &mut PortSettings,
     holder: KeyHolder,
@@ -104,8 +104,8 @@ fn put_errors(settings: &mut PortSettings, policy: &PortPolicy) {
     );
 }
 
-/// Puts MTU and VLs of a port with a link, by what both its ends can, and the limit of its high
-/// priority VLs.
+/// Puts MTU and VLs of a port with a link, as far as both ends can, and the limit of its
+/// high-priority VLs.
 fn put_vls(
     settings: &mut PortSettings,
     fabric: &Fabric,
@@ -134,7 +134,7 @@ fn put_vls(
     }
     if let Some(qos) = qos {
         let set = qos.set(PortClass::of(ours, false, peer_kind));
-        // One VL has no priority over another.
+        // With only one VL there are no priorities.
         let limit = if info.vl_cap().code() <= 1 {
             0
         } else {
@@ -144,7 +144,7 @@ fn put_vls(
     }
 }
 
-/// Puts the directions in which a switch port enforces partitions, if it can.
+/// Puts the directions in which a switch port enforces partitions, if the switch can.
 fn put_enforcement(settings: &mut PortSettings, node: &Node, enforced: Enforced) {
     if let Some(switch) = &node.switch
         && switch.partition_enforcement_cap() > 0
@@ -179,7 +179,7 @@ fn force_link(settings: &mut PortSettings, policy: &PortPolicy) {
     }
 }
 
-/// The planned SwitchInfo: LinearFDBTop and LifeTimeValue. It writes PortStateChange back as read,
+/// The planned SwitchInfo: LinearFDBTop and LifeTimeValue. PortStateChange is written back as read,
 /// which confirms the report of changed ports (IBA 14.2.5.4).
 pub fn desired_switch_info(current: &SwitchInfo, top: Lid, policy: &PortPolicy) -> SwitchInfo {
     let mut info = *current;

@@ -1,7 +1,7 @@
-//! The effect of the routes in force while no plan is found for the fabric as it is.
+//! The effect of the routes in force on a fabric for which planning was refused.
 //!
-//! The refused job itself follows the tables of the switches over the present fabric, and readers
-//! see that instead of the proof of another fabric.
+//! The refused job follows the tables of the switches over the present fabric. Readers see that
+//! result, and not the proof of an earlier fabric.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use crate::error::PlanError;
 use crate::job::PlanJob;
 use crate::{lids, topology, transition};
 
-/// A refused plan, and the fate of packets by the tables that switches hold.
+/// A refused plan, and where packets go by the tables that switches hold.
 #[derive(Debug)]
 pub struct RefusedPlan {
     /// Why there is no plan.
     pub error: PlanError,
-    /// The report on the held tables, on the fabric of the refused plan; `None` if that fabric has
-    /// no valid switch graph.
+    /// Report on the held tables, on the fabric of the refused plan; `None` if that fabric has no
+    /// valid switch graph.
     pub in_force: Option<Report>,
 }
 
@@ -29,8 +29,8 @@ impl RefusedPlan {
         }
     }
 
-    /// Pairs of ports whose packets do not arrive now, for want of entries or cables; `None` if
-    /// that is not known.
+    /// Number of ordered pairs of ports whose packets do not arrive now, for lack of entries or
+    /// cables; `None` if it is not known.
     pub fn cut_off_pairs(&self) -> Option<u64> {
         let report = self.in_force.as_ref()?;
         Some(report.unreachable_pairs + report.disconnected_pairs)
@@ -55,10 +55,10 @@ impl RefusedPlan {
     }
 }
 
-/// Follows the tables that switches hold over the fabric of `job`, over all links that carry
-/// packets. Takes as long as a whole proof.
+/// Follows the tables that switches hold over the fabric of `job`, on all links that carry packets.
+/// Takes as long as a whole proof. `None` if the fabric has no valid switch graph.
 pub(super) fn follow(job: &PlanJob) -> Option<Report> {
-    let lids = lids::assign_apart(&job.fabric, &job.claims, &job.policy, &job.apart);
+    let lids = lids::assign_partitioned(&job.fabric, &job.claims, &job.policy, &job.partitioned);
     let topology = topology::build(&job.fabric, &lids, &BTreeSet::new()).ok()?;
     let held = transition::tables(&topology, &job.hardware);
     Some(verify(&topology, &held))

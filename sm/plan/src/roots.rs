@@ -1,13 +1,14 @@
-//! Root GUIDs that the fabric lacks.
+//! The finding about root GUIDs that the fabric lacks.
 
 use rsm_ids::Guid;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::topology::Topology;
 
-/// Absent GUIDs that a finding names; it counts the others. A row of spines fits.
+/// GUIDs named in a finding, which counts the others. A row of spines fits.
 const NAMED: usize = 8;
 
-/// The finding about the GUIDs of `roots` without a switch in `topology`; `None` if all are there.
+/// The finding about the GUIDs in `roots` without a switch in `topology`; `None` if all are
+/// present.
 pub(super) fn absent(roots: &[Guid], topology: &Topology) -> Option<Finding> {
     let is_absent = |guid: &&Guid| topology.switch_by_guid(**guid).is_none();
     let absent: Vec<Guid> = roots.iter().filter(is_absent).copied().collect();

@@ -6,17 +6,18 @@ use rsm_model::fabric::Fabric;
 use rsm_routing::engine::Routing;
 use rsm_routing::topology::{SlowCable, SwitchIdx, Topology};
 
-/// Switches that should have the same cables: those of a model at a level.
+/// Switches that should have the same cables: those of one level and device type.
 type Kind = (u8, Option<(u32, u16)>);
 
 /// The cables between switches that are slower than most of their siblings.
 pub(super) fn cables(topology: &Topology, routing: &Routing, fabric: &Fabric) -> Arc<[SlowCable]> {
     let slow = topology.slow_cables(|switch| kind(topology, routing, fabric, switch));
-    // A weight of 1 stands for a link whose rate is not known.
+    // A weight of 1 stands for an unknown rate.
     slow.into_iter().filter(|slow| slow.rate > 1).collect()
 }
 
-/// The level is that of the routes; engines without levels tell switches with hosts from others.
+/// Kind of a switch. Its level is that of the routes; for engines without levels, switches with
+/// hosts are distinguished from others.
 fn kind(topology: &Topology, routing: &Routing, fabric: &Fabric, switch: SwitchIdx) -> Kind {
     let rank = routing.ranks.as_ref();
     let rank = rank.and_then(|ranks| ranks.get(switch.index()).copied());

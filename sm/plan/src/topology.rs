@@ -1,4 +1,4 @@
-//! From the fabric to the switch graph of the routing library.
+//! Builds the switch graph of the routing library from the fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use rsm_routing::topology::{
 
 use crate::lid_plan::LidPlan;
 
-/// The sources of a switch graph.
+/// Inputs that a switch graph is built from.
 #[derive(Clone, Copy)]
 pub(super) struct TopologySources<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) lids: &'a LidPlan,
-    /// Cables that routes avoid, by either end.
+    /// Cables that routes do without, given by either end.
     pub(super) damped: &'a BTreeSet<PortKey>,
 }
 
-/// The switch graph of `fabric` with the LIDs of `lids`, without rules about its switches.
+/// Builds the switch graph of `fabric` with the LIDs of `lids`, without rules about its switches.
 ///
-/// It leaves out switches that cannot be programmed or have no LID, cables from a switch to itself,
-/// and those in `damped` (by either end).
+/// The graph omits switches that cannot be programmed or have no LID, cables from a switch to
+/// itself, and those in `damped` (given by either end).
 ///
 /// # Errors
-/// The LIDs or ports contradict each other. A sweep's result never does.
+/// Fails if LIDs or ports contradict each other, which never happens with a sweep's result.
 pub fn build(
     fabric: &Fabric,
     lids: &LidPlan,
@@ -45,11 +45,11 @@ pub fn build(
 }
 
 impl TopologySources<'_> {
-    /// The switch graph of these sources; `earlier` is that of the sources `before`. Reads only
-    /// switches at which the two differ.
+    /// Updates `earlier`, the switch graph of `before`, to these sources. Reads only switches at
+    /// which they differ.
     ///
     /// # Errors
-    /// As [`build`].
+    /// Fails as [`build`] does.
     pub(super) fn follow(
         &self,
         before: &TopologySources<'_>,
@@ -142,12 +142,13 @@ impl TopologySources<'_> {
         Some(part)
     }
 
-    /// Whether `node` is a switch that packets can be routed through.
+    /// Whether packets can be routed through the switch `node`.
     fn is_routed(&self, node: &Node) -> bool {
         node.is_switch() && !node.unmanageable && self.lids.of_node(node.guid).is_some()
     }
 
-    /// The end port `end` of `node` behind `near`, the port `exit` of a switch.
+    /// The end port `end` of `node` behind the port `exit` of a switch, whose record is `near`;
+    /// `None` if it has no LID.
     fn end(&self, node: &Node, near: &Port, exit: PortKey, end: PortKey) -> Option<EndPart> {
         let kind = match node.kind() {
             NodeType::Switch => return None,
@@ -167,7 +168,7 @@ impl TopologySources<'_> {
     }
 }
 
-/// The link's data rate in Mb/s, so that a slow link gets a smaller share; 1 if PortInfo has no
+/// Data rate of the link in Mb/s, so that a slow link gets a smaller share; 1 if PortInfo has no
 /// rate.
 fn weight(port: &Port) -> u32 {
     let rate = port.link_rate();

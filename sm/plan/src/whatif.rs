@@ -1,10 +1,10 @@
-//! Predicts the effect of losing a cable or a node: plans as if it had happened, and compares.
+//! Predicts the effect of losing a cable or a node: plans as if it were lost, and compares.
 //!
 //! No packet is sent. The answer comes from the same planning, with the same proof, as after a real
 //! loss.
 //!
-//! The writes that it counts are those of the loop: a test takes a cable out of a simulated fabric,
-//! and compares (`tests/tests/system/sim_engine.rs`).
+//! The predicted writes equal the real ones: a test takes a cable out of a simulated fabric, and
+//! compares (`tests/tests/system/sim_engine.rs`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,43 +26,44 @@ pub enum Loss {
     Node(Guid),
 }
 
-/// The consequences of a loss.
+/// The predicted consequences of a loss.
 #[derive(Clone, Debug, Default)]
 pub struct Consequence {
     /// Lost cables.
     pub cables: Vec<(PortKey, PortKey)>,
-    /// Ports with a LID that the subnet manager would not reach any more, by GUID: without those of
-    /// the lost nodes, and of the aggregation nodes inside them.
+    /// Ports with a LID that the subnet manager would no longer reach, by GUID; without those of
+    /// the lost nodes and of the aggregation nodes in them.
     pub cut_off: Vec<PortKey>,
     /// Ordered pairs of the remaining ports whose packets are lost until the new tables are in
     /// force.
     pub broken_pairs: u64,
-    /// Ordered pairs of the remaining ports that cables would still join and the new tables would
-    /// not.
+    /// Ordered pairs of the remaining ports that cables would still connect, and the new tables
+    /// would not.
     pub unreachable_pairs: u64,
-    /// Why no new plan would be put into force; the counts below are 0 then.
+    /// Why no new plan would come into force; then the counts below are 0.
     pub refused: Option<String>,
-    /// The engine that would route, and its reason.
+    /// The engine that would compute the routes, and why.
     pub engine: Option<(&'static str, String)>,
-    /// Entries of forwarding tables that change.
+    /// Number of forwarding table entries that would change.
     pub entries: usize,
-    /// Switches whose table changes.
+    /// Number of switches whose table would change.
     pub switches: usize,
-    /// Blocks of 64 entries that would be written in the end.
+    /// Number of blocks of 64 entries that would be written with the planned tables.
     pub blocks: usize,
-    /// Blocks that would be written before, where some mixture of old and new could close a loop.
+    /// Number of blocks that would be written with interim tables, if some mixture of old and new
+    /// entries could close a loop.
     pub blocks_before: usize,
-    /// SwitchInfo that would be written, for LinearFDBTop.
+    /// Number of SwitchInfo that would be written, for LinearFDBTop.
     pub switch_infos: usize,
-    /// Paths of pairs of hosts on the fullest link, now and then.
+    /// Paths of pairs of hosts on the fullest link, (now, then).
     pub max_load: (u64, u64),
-    /// Whether the new tables are free of credit loops.
+    /// Whether the new tables would be free of credit loops.
     pub credit_loop_free: bool,
 }
 
 impl Consequence {
-    /// SMPs that would be sent to put the new tables into force, without those that detect the
-    /// loss.
+    /// Number of SMPs that would be sent to put the new tables into force, without those that
+    /// detect the loss.
     pub fn smps(&self) -> usize {
         self.blocks + self.blocks_before + self.switch_infos
     }
@@ -80,7 +81,7 @@ pub enum WhatIfError {
     /// There is no such node.
     #[error("there is no node {guid}")]
     NoNode {
-        /// Its GUID.
+        /// GUID of the missing node.
         guid: Guid,
     },
     /// The subnet manager's own port would be cut off.
@@ -88,18 +89,18 @@ pub enum WhatIfError {
     OwnPort,
 }
 
-/// The consequences of `loss` for the subnet that `plan` is in force in.
+/// Predicts the consequences of `loss` for the subnet in which `plan` is in force.
 ///
 /// # Errors
-/// The cable or node does not exist, or the subnet manager itself would be cut off.
+/// Fails if the cable or node does not exist, or the subnet manager itself would be cut off.
 pub fn what_if(plan: &Arc<Plan>, loss: Loss) -> Result<Consequence, WhatIfError> {
     what_if_all(plan, &[loss])
 }
 
-/// The consequences of several losses at the same time.
+/// Predicts the consequences of several losses at the same time.
 ///
 /// # Errors
-/// As [`what_if`].
+/// Fails as [`what_if`] does.
 pub fn what_if_all(plan: &Arc<Plan>, losses: &[Loss]) -> Result<Consequence, WhatIfError> {
     let cables = all_cables(&plan.fabric, losses)?;
     let cut: BTreeSet<PortKey> = cables.iter().map(|&(near, _)| near).collect();
@@ -130,7 +131,7 @@ pub fn what_if_all(plan: &Arc<Plan>, losses: &[Loss]) -> Result<Consequence, Wha
     Ok(consequence)
 }
 
-/// The lost cables of all losses, each once.
+/// The lost cables of all losses, without duplicates.
 fn all_cables(fabric: &Fabric, losses: &[Loss]) -> Result<Vec<(PortKey, PortKey)>, WhatIfError> {
     let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
     for &loss in losses {
@@ -162,12 +163,12 @@ fn cables(fabric: &Fabric, loss: Loss) -> Result<Vec<(PortKey, PortKey)>, WhatIf
     }
 }
 
-/// The ports outside the lost nodes that are not reached on `fabric`, which is without the losses.
+/// The ports outside the lost nodes that `fabric`, which lacks the lost parts, does not reach.
 fn cut_off(plan: &Plan, losses: &[Loss], fabric: &Fabric) -> Vec<PortKey> {
     let keys = plan.lids.lids.keys().copied();
     keys.filter(|&key| {
-        // A host without its cable is no longer found; a switch is, as long as one of its cables is
-        // left.
+        // A host without its cable is no longer in the fabric; a switch is, as long as one of its
+        // cables is left.
         let found = fabric.find_port(key);
         found.is_none_or(|at| key.port.0 != 0 && fabric.port(at).peer.is_none())
     })
@@ -181,7 +182,7 @@ fn cut_off(plan: &Plan, losses: &[Loss], fabric: &Fabric) -> Vec<PortKey> {
     .collect()
 }
 
-/// The tables in force, by the switch numbers of another topology.
+/// The tables in force, in the order of the switches of another topology.
 fn tables_for(plan: &Plan, topology: &Topology) -> Tables {
     let switches = topology.switches().iter();
     let lfts = switches.map(|switch| plan.table(switch.guid).cloned().unwrap_or_default());
@@ -288,7 +289,7 @@ mod tests {
         let host = by_cable.cables[0].1;
         assert_eq!(by_cable.cut_off, [host]);
         assert_eq!((by_cable.broken_pairs, by_cable.unreachable_pairs), (0, 0));
-        // Every switch has an entry for it.
+        // Every switch has an entry for the host.
         assert_eq!((by_cable.entries, by_cable.switches), (6, 6));
         let by_node = what_if(&plan, Loss::Node(host.node)).unwrap();
         assert_eq!(
@@ -311,7 +312,7 @@ mod tests {
         assert_eq!(losses.len(), 2);
         let found = what_if_all(&plan, &losses).unwrap();
         assert_eq!(found.cables.len(), 8);
-        // Three leaves with four hosts each; the fourth is that of the subnet manager.
+        // Three leaves have four hosts each; the fourth leaf is that of the subnet manager.
         assert_eq!(found.cut_off.len(), 15);
         let one = what_if_all(&plan, &[losses[0], losses[0]]).unwrap();
         assert_eq!(one.cables.len(), 4, "a cable is lost once");
@@ -331,13 +332,13 @@ mod tests {
         loses_each_switch(&plan);
     }
 
-    /// Checks the ports that the loss of each of four leaves, with four hosts each, and of each of
-    /// two spines cuts off.
+    /// Checks which ports the loss of each of four leaves, with four hosts each, and of each of two
+    /// spines cuts off.
     fn loses_each_switch(plan: &Arc<Plan>) {
         let (mut leaves, mut spines) = (0, 0);
         for (_, node) in plan.fabric.switches() {
             let Ok(found) = what_if(plan, Loss::Node(node.guid)) else {
-                // The leaf of the subnet manager's host.
+                // The leaf of the subnet manager's host is lost.
                 leaves += 1;
                 continue;
             };

@@ -84,7 +84,7 @@ fn off_lanes(channel: &LaneChannel) -> String {
     )
 }
 
-/// `0x0002c90300001234:7`, as `rsmctl` takes the name of a port.
+/// A port as `rsmctl` accepts it: `0x0002c90300001234:7`.
 fn place(switch: Guid, port: PortNum) -> String {
     format!("{switch}:{port}")
 }

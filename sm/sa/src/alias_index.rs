@@ -1,4 +1,4 @@
-//! The ports that alias GUIDs belong to.
+//! An index from alias GUIDs to the ports that have them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use rsm_model::alias_guids::AliasGuids;
 #[derive(Clone, Default, Debug)]
 pub struct AliasIndex {
     pub(super) aliases: Arc<AliasGuids>,
-    /// The GUID of the port that has an alias, by alias.
+    /// GUID of the port that has each alias, by alias.
     pub(super) owners: Arc<BTreeMap<Guid, Guid>>,
 }
 
 impl AliasIndex {
-    /// The GUID of the port that has this alias.
+    /// GUID of the port that has this alias; `None` if none has.
     pub fn owner(&self, alias: Guid) -> Option<Guid> {
         self.owners.get(&alias).copied()
     }
@@ -25,7 +25,7 @@ impl AliasIndex {
         &self.aliases
     }
 
-    /// Whether there is no alias GUID.
+    /// Whether there are no alias GUIDs.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }

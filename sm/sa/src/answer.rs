@@ -1,4 +1,4 @@
-//! Answers of the SA to requests: one record, or a table produced while it is sent.
+//! Answers of the SA: one record, or a table that is produced while it is sent.
 
 use std::fmt;
 
@@ -11,74 +11,74 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::NodeRecord;
 use rsm_mad::wire::sa::{Record, SA_DATA_LEN, SaHeader, SaMad, SaStatus, TraceRecord};
 
-/// Number of candidates that one [`SaAnswer::pull`] examines before it returns: few enough to take
-/// less than a millisecond for any query, and enough to make the call's own cost negligible.
+/// Candidates that one [`SaAnswer::pull`] examines before it returns: few enough to take less than
+/// a millisecond for any query, and enough to make the cost of the call negligible.
 pub const WORK_PER_PULL: usize = 1024;
 
 /// The answer to a request.
 pub struct SaAnswer {
-    /// The requester's address.
+    /// Address of the requester.
     pub remote: RemoteAddress,
-    /// The header, and the record behind it where the answer is one.
+    /// Header, and the record after it if the answer is one.
     mad: SaMad,
-    /// The work that is left; `None` if `mad` is the whole answer.
+    /// Remaining work; `None` if `mad` is the whole answer.
     pending: Option<Box<Pending>>,
 }
 
-/// The part of an answer that is not made yet.
+/// The part of an answer that is not produced yet.
 enum Pending {
     Search(Search<Box<dyn RecordSource>>),
     Table(Table),
 }
 
-/// The data behind the SA header.
+/// The data after the SA header.
 pub(super) enum Body {
     /// One record.
     Record([u8; SA_DATA_LEN]),
-    /// One record, not found yet.
+    /// One record, still to be found.
     Search(Search<Box<dyn RecordSource>>),
     /// Any number of records, produced while they are sent.
     Table(Table),
 }
 
-/// Searches for the one record that answers a Get.
+/// Search for the one record that answers a Get.
 pub(super) struct Search<S> {
     source: S,
     wanted: Wanted,
     found: Option<[u8; SA_DATA_LEN]>,
 }
 
-/// Which of the matching records answers a Get.
+/// Which matching record answers a Get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wanted {
-    /// The only one: a second match is ERR_TOO_MANY_RECORDS.
+    /// The only one; a second match is ERR_TOO_MANY_RECORDS.
     Only,
     /// The first one.
     First,
 }
 
-/// The records of a table.
+/// The records of a table, and the one being sent.
 pub(super) struct Table {
-    /// The length of a record in units of 8 bytes.
+    /// Length of a record in units of 8 bytes.
     words: u16,
     source: Box<dyn RecordSource>,
-    /// The record of which a part is not sent yet.
+    /// Record of which a part is not sent yet.
     rest: [u8; SA_DATA_LEN],
-    /// The unsent part of `rest`.
+    /// Unsent part of `rest`.
     range: std::ops::Range<usize>,
     ended: bool,
 }
 
-/// Looks at one candidate after the other.
+/// Examines one candidate after the other.
 pub(super) trait RecordSource: Send {
-    /// Writes the next candidate's record into `out`, if the candidate is part of the answer.
+    /// Writes the next candidate's record into `out`, if the candidate belongs to the answer.
     fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> CandidateStep;
 }
 
 pub(super) enum CandidateStep {
-    /// The candidate is part of the answer.
+    /// The candidate belongs to the answer.
     Record,
-    /// It is not.
+    /// The candidate does not belong to the answer.
     Nothing,
     /// There are no more candidates.
     End,
@@ -106,7 +106,8 @@ impl RecordSource for Box<dyn RecordSource> {
 }
 
 impl<S: RecordSource> Search<S> {
-    /// Looks at [`WORK_PER_PULL`] candidates. `None` while there are more to look at.
+    /// Examines up to [`WORK_PER_PULL`] candidates. Returns the result; `None` while there are more
+    /// to examine.
     fn go_on(&mut self) -> Option<Result<[u8; SA_DATA_LEN], Status>> {
         for _ in 0..WORK_PER_PULL {
             let mut record = [0; SA_DATA_LEN];
@@ -129,28 +130,28 @@ impl<S: RecordSource> Search<S> {
 pub struct Pulled {
     /// Number of bytes written.
     pub bytes: usize,
-    /// Whether the table has ended. Otherwise records or candidates are left; call again after
-    /// other requests had their turn.
+    /// Whether the table has ended. If not, records or candidates are left: call again after other
+    /// requests had their turn.
     pub ended: bool,
 }
 
-/// A table is longer than the transport can carry.
+/// The error that a table is longer than the transport can carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the answer has more than {limit} bytes")]
 pub struct TooLong {
-    /// The longest message that the transport carries, in bytes.
+    /// Longest message that the transport carries, in bytes.
     pub limit: usize,
 }
 
 impl Body {
-    /// One record.
+    /// The body with one record.
     pub(super) fn record<R: Record>(record: &R) -> Body {
         let mut data = [0; SA_DATA_LEN];
         data[..R::LEN].copy_from_slice(record.as_bytes());
         Body::Record(data)
     }
 
-    /// The record, if the body is one record and it is known.
+    /// The record, if the body is one record that is known.
     pub(super) fn only<R: Record>(&self) -> Option<R> {
         match self {
             Body::Record(data) => R::from_prefix(data).copied(),
@@ -159,10 +160,10 @@ impl Body {
     }
 
     /// Searches `candidates` for the `wanted` record. If the first [`WORK_PER_PULL`] candidates do
-    /// not decide, the search goes on later.
+    /// not decide, the search continues later.
     ///
     /// # Errors
-    /// ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, if the first candidates decide it.
+    /// ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, if the first candidates decide.
     pub(super) fn search<R, I>(candidates: I, wanted: Wanted) -> Result<Body, Status>
     where
         R: Record,
@@ -183,7 +184,7 @@ impl Body {
         }
     }
 
-    /// The records among `candidates`, in their order.
+    /// A table of the records among `candidates`, in their order.
     pub(super) fn table<R, I>(candidates: I) -> Body
     where
         R: Record,
@@ -239,7 +240,7 @@ impl SaAnswer {
             }
         };
         if request.mad().method() == Method::GET_TRACE_TABLE {
-            // The request carries a PathRecord, the answer TraceRecords.
+            // The request has a PathRecord, the answer TraceRecords.
             header.mad_mut().set_attribute(TraceRecord::ID);
         }
         SaAnswer {
@@ -263,18 +264,18 @@ impl SaAnswer {
         }
     }
 
-    /// The header. For a table, the transport fills in the RMPP fields.
+    /// The header. The transport fills in the RMPP fields of a table.
     pub fn header(&self) -> &SaHeader {
         &self.mad.header
     }
 
-    /// The status; it may change while the answer is [open](SaAnswer::is_open).
+    /// The status, which may change while the answer is [open](SaAnswer::is_open).
     pub fn status(&self) -> Status {
         self.header().mad().status()
     }
 
-    /// Whether the search for its record goes on: call [`Sa::go_on`](super::Sa::go_on) after other
-    /// requests had their turn.
+    /// Whether the search for the record continues: call [`Sa::go_on`](super::Sa::go_on) after
+    /// other requests had their turn.
     pub fn is_open(&self) -> bool {
         matches!(self.pending.as_deref(), Some(Pending::Search(_)))
     }
@@ -297,15 +298,15 @@ impl SaAnswer {
         true
     }
 
-    /// The whole answer, where it is one datagram without RMPP; `None` for a table, and while the
+    /// The whole answer, if it is one datagram without RMPP. `None` for a table, and while the
     /// answer is [open](SaAnswer::is_open).
     pub fn datagram(&self) -> Option<&MadBytes> {
         self.pending.is_none().then(|| self.mad.as_bytes())
     }
 
-    /// Produces the next bytes of a table, those behind the header; records lie without gaps and
-    /// may be cut anywhere. At most [`WORK_PER_PULL`] candidates are looked at. An answer that is
-    /// no table has ended.
+    /// Produces the next bytes of a table, without its header. Records follow each other without
+    /// gaps and may be cut anywhere. Examines at most [`WORK_PER_PULL`] candidates. An answer that
+    /// is no table has ended at once.
     pub fn pull(&mut self, out: &mut [u8]) -> Pulled {
         match self.pending.as_deref_mut() {
             Some(Pending::Table(table)) => table.pull(out),
@@ -316,10 +317,10 @@ impl SaAnswer {
         }
     }
 
-    /// The whole message, header and data, for a transport that cannot send it in pieces.
+    /// The whole message, header and data, for a transport that cannot send it in parts.
     ///
     /// # Errors
-    /// [`TooLong`] as soon as it is longer than `limit` bytes; see [`SaAnswer::too_long`].
+    /// [`TooLong`] as soon as the message is longer than `limit` bytes; see [`SaAnswer::too_long`].
     pub fn into_message(mut self, limit: usize) -> Result<Vec<u8>, TooLong> {
         const CHUNK: usize = 64 * 1024;
         while !self.go_on() {}
@@ -341,7 +342,7 @@ impl SaAnswer {
         }
     }
 
-    /// The answer in place of a table that is too long to carry: status ERR_NO_RESOURCES.
+    /// The answer that replaces a table too long to carry: status ERR_NO_RESOURCES.
     pub fn too_long(remote: RemoteAddress, mut header: SaHeader) -> SaAnswer {
         header.mad_mut().set_status(SaStatus::NO_RESOURCES);
         header.set_attribute_offset(0);
@@ -357,7 +358,7 @@ impl fmt::Debug for SaAnswer {
 
 #[cfg(test)]
 impl SaAnswer {
-    /// An answer to a Get whose search examines so many candidates without a match.
+    /// An answer to a Get whose search examines this many candidates without a match.
     pub(crate) fn searched(remote: RemoteAddress, tid: Tid, candidates: usize) -> SaAnswer {
         let request = SaHeader::request::<NodeRecord>(Method::GET, tid);
         let candidates = std::iter::repeat_n(None::<NodeRecord>, candidates);

@@ -1,4 +1,4 @@
-//! A request of the class, with what it is answered from.
+//! A request, with the state that answers it.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use super::mcast::GroupsView;
 use super::services::ServiceRegistry;
 use super::trust::Trust;
 
-/// A request whose header is in order.
+/// A request with a valid header.
 pub(super) struct Asked<'a> {
     pub(super) header: &'a SaHeader,
     pub(super) data: &'a [u8],
     pub(super) trust: Trust,
     pub(super) requester: EndIx,
-    /// Whether records of virtual ports are part of tables that name no port.
+    /// Whether tables for requests that name no port include records of virtual ports.
     pub(super) lists_vports: bool,
     pub(super) directory: &'a Arc<Directory>,
     pub(super) view: &'a GroupsView,
     pub(super) services: &'a ServiceRegistry,
     pub(super) subscriptions: &'a Events,
-    /// SMInfo.ActCount of this manager.
+    /// ActCount in this manager's SMInfo.
     pub(super) act_count: u32,
     pub(super) now: Time,
 }

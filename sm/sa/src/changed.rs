@@ -2,12 +2,13 @@
 
 use rsm_model::fabric::{Fabric, Node, NodeIx};
 
-/// The nodes that differ between two fabrics of the same nodes: each has the same place in both, and
-/// so have its ports in all that is arranged by them.
+/// The nodes that differ between two fabrics with the same nodes: each node has the same index in
+/// both, and so have its ports in everything ordered by them.
 pub(super) struct ChangedNodes<'a>(Vec<(NodeIx, &'a Node, &'a Node)>);
 
 impl<'a> ChangedNodes<'a> {
-    /// `None` where a node has come or gone: those after it have other places.
+    /// Compares two fabrics. `None` if a node has appeared or vanished, because the nodes after it
+    /// have other indices.
     pub(super) fn between(before: &'a Fabric, now: &'a Fabric) -> Option<ChangedNodes<'a>> {
         let differing = now.differing(before).into_iter();
         let changed = differing.map(|(now_node, before_node)| {
@@ -17,7 +18,7 @@ impl<'a> ChangedNodes<'a> {
         changed.collect::<Option<Vec<_>>>().map(ChangedNodes)
     }
 
-    /// Each with its place, before and now, in the order of their GUIDs.
+    /// The nodes with their index, as (index, before, now), in the order of their GUIDs.
     pub(super) fn iter(&self) -> impl Iterator<Item = (NodeIx, &'a Node, &'a Node)> + '_ {
         self.0.iter().copied()
     }

@@ -1,4 +1,5 @@
-//! Directory of the subnet's ports by LID, GUID and path: a snapshot arranged for queries of hosts.
+//! The directory of the subnet's ports by LID, GUID and path: a snapshot, indexed for queries of
+//! hosts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,32 +24,32 @@ use super::path_qos::PathQos;
 /// Entry of `rails` for a port on no rail.
 const NO_RAIL: u16 = u16::MAX;
 
-/// A snapshot of the subnet, by LID, by GUID and by path. Immutable; an answer in progress keeps
-/// the directory that it began with. A clone shares all large parts.
+/// A snapshot of the subnet, indexed by LID, by GUID and by path. Immutable; an answer in progress
+/// keeps the directory that it started with. Clones share all large parts.
 #[derive(Clone, Debug)]
 pub struct Directory {
     /// The subnet.
     pub fabric: Arc<Fabric>,
     /// The plan in force.
     pub plan: Arc<Plan>,
-    /// The identity that other subnet managers know this one by.
+    /// How this subnet manager identifies itself to others.
     pub identity: Identity,
     /// GUID of the port that this subnet manager uses.
     pub own_guid: Guid,
     ends: Arc<Ends>,
-    /// The rail of each end port, [`NO_RAIL`] for a port on none; empty if no port is on a rail.
+    /// Rail of each end port, [`NO_RAIL`] for a port on none; empty if no port is on a rail.
     rails: Arc<Vec<u16>>,
     pub(super) memberships: Arc<Memberships>,
     pub(super) minima: Arc<Minima>,
-    /// `None`: any service level will do, and no rules are about paths.
+    /// Rules about paths; `None` if there are none, and any service level will do.
     pub(super) qos: Option<Arc<PathQos>>,
     /// Alias GUIDs of the ports.
     names: AliasIndex,
 }
 
 impl Directory {
-    /// The directory of `snapshot`: `previous` if fabric, plan and identity are the same, `None` if
-    /// there is no plan.
+    /// The directory of `snapshot`: `previous` itself if fabric, plan and identity are the same;
+    /// `None` if there is no plan.
     pub(super) fn of(
         snapshot: &Snapshot,
         previous: Option<&Arc<Directory>>,
@@ -65,7 +66,8 @@ impl Directory {
         Some(Arc::new(Directory::build(snapshot, plan.clone(), previous)))
     }
 
-    /// The directory of a snapshot. It shares with `previous` all that no change since then concerns.
+    /// Builds the directory of a snapshot. Shares with `previous` everything that has not changed
+    /// since.
     fn build(snapshot: &Snapshot, plan: Arc<Plan>, previous: Option<&Directory>) -> Directory {
         let fabric = snapshot.fabric.clone();
         let step = previous.and_then(|previous| Step::between(previous, &fabric, &plan));
@@ -75,7 +77,7 @@ impl Directory {
         let minima = Minima::new(
             (&fabric, &plan),
             &ends,
-            // Where a later plan was refused, the proof of this one is of another fabric.
+            // If a later plan was refused, the proof of this one is about another fabric.
             snapshot.refused_plan.is_none(),
             previous.map(|previous| &*previous.minima),
             step.map(|step| &step.changed),
@@ -103,8 +105,8 @@ impl Directory {
         }
     }
 
-    /// The ports, by GUID, that only this or `before` has, or that were in other partitions before,
-    /// and maybe some more. `None`: possibly any, as where two ports have the same GUID.
+    /// GUIDs of the ports that only this directory or `before` has, or whose partitions differ; may
+    /// include others. `None` if any port may differ, as when two ports have the same GUID.
     pub(super) fn differing_members(&self, before: &Directory) -> Option<BTreeSet<Guid>> {
         if !Arc::ptr_eq(&self.plan.policy, &before.plan.policy) {
             return None;
@@ -118,7 +120,7 @@ impl Directory {
         })
     }
 
-    /// The same directory with these alias GUIDs.
+    /// This directory with other alias GUIDs.
     pub(super) fn with_names(&self, names: &AliasIndex) -> Directory {
         Directory {
             names: names.clone(),
@@ -131,23 +133,23 @@ impl Directory {
         &self.names
     }
 
-    /// How many end ports there are that are no virtual ports; they come first.
+    /// Number of end ports without virtual ports. They have the lowest indices.
     pub(super) fn ports(&self) -> u32 {
         self.ends.ports().len() as u32
     }
 
-    /// The virtual port of an end; `None` for the ends of ports.
+    /// The virtual port of an end; `None` if the end is a port.
     pub(super) fn vport(&self, ix: EndIx) -> Option<&VPort> {
         vport_of(&self.fabric, self.end(ix))
     }
 
-    /// Whether the end has records of its own: a port has, and a virtual port with a LID and a GUID
-    /// that are no other end's. A second record of a LID would contradict the first.
+    /// Whether the end has its own records. A port does, and so does a virtual port whose LID and
+    /// GUID no other end has: a second record with a LID would contradict the first.
     pub(super) fn has_records(&self, ix: EndIx) -> bool {
         self.ends.has_records(ix)
     }
 
-    /// The ends with records at the node with this GUID, virtual nodes included.
+    /// The ends with records at the node or virtual node with this GUID.
     pub(super) fn at_node(&self, guid: Guid) -> Vec<EndIx> {
         let ports = self.ends.ports();
         let of_node = |node: NodeIx| {
@@ -165,20 +167,20 @@ impl Directory {
         all
     }
 
-    /// Whether no two ports have the same GUID: [`Directory::by_guid`] then finds all with one.
+    /// Whether no two ports have the same GUID, so that [`Directory::by_guid`] finds every port.
     pub(super) fn guids_are_unique(&self) -> bool {
         self.ends.guids_are_unique()
     }
 
-    /// Whether packets to the port must have a global route header: a virtual port that shares its
-    /// LID is told apart by its GID alone.
+    /// Whether packets to the end need a global route header: a virtual port that shares its LID is
+    /// distinguished only by its GID.
     pub(super) fn needs_grh(&self, ix: EndIx) -> bool {
         let end = self.end(ix);
         end.vport.is_some() && self.by_lid(end.lid) != Some(ix)
     }
 
-    /// The end that sent a request from `lid`, by its global route header if that is of a virtual
-    /// port with this LID.
+    /// The end that sent a request from `address`. A global route header selects a virtual port
+    /// with that LID. `None` if there is no such end.
     pub(super) fn requester(&self, address: &RemoteAddress) -> Option<EndIx> {
         let by_lid = self.by_lid(address.lid)?;
         let by_gid = address.grh.and_then(|grh| self.by_gid(grh.gid));
@@ -189,49 +191,49 @@ impl Directory {
         Some(by_gid.filter(is_there).unwrap_or(by_lid))
     }
 
-    /// How many end ports there are, virtual ports included.
+    /// Number of ends, including virtual ports.
     pub fn len(&self) -> usize {
         self.ends.all().len()
     }
 
-    /// Whether there is no end port.
+    /// Whether there are no ends.
     pub fn is_empty(&self) -> bool {
         self.ends.all().is_empty()
     }
 
-    /// An end port.
+    /// The end with this index.
     ///
     /// # Panics
-    /// When the number is of another directory and out of range.
+    /// Panics if the index belongs to another directory and is out of range.
     pub fn end(&self, ix: EndIx) -> &EndPort {
         self.ends.get(ix)
     }
 
-    /// The port that holds `lid`, its base LID or another.
+    /// The end with this LID, its base LID or another.
     pub fn by_lid(&self, lid: Lid) -> Option<EndIx> {
         self.ends.by_lid(lid)
     }
 
-    /// The port with this GUID.
+    /// The end with this GUID.
     pub fn by_guid(&self, guid: Guid) -> Option<EndIx> {
         self.ends.by_guid(guid)
     }
 
-    /// The port with this GUID, its own or an alias GUID.
+    /// The end with this GUID, its own or an alias GUID.
     pub fn by_name(&self, guid: Guid) -> Option<EndIx> {
         let alias = || self.by_guid(self.names.owner(guid)?);
         self.by_guid(guid).or_else(alias)
     }
 
-    /// The port with this GID, of its own or an alias GUID, with the prefix of the subnet or the
+    /// The end with this GID, from its own or an alias GUID, with the prefix of the subnet or the
     /// link-local one.
     pub fn by_gid(&self, gid: Gid) -> Option<EndIx> {
         let here = gid.prefix() == self.prefix() || gid.prefix() == Gid::LINK_LOCAL;
         here.then(|| self.by_name(gid.guid())).flatten()
     }
 
-    /// The port of the router that leads to a GID of another subnet, by the operator's routes.
-    /// `None` for a GID of this subnet, and where no route leads to a port that is here.
+    /// The router's port that leads to a GID of another subnet, by the operator's routes. `None`
+    /// for a GID of this subnet, or if no route leads to a port in the directory.
     pub(super) fn router_to(&self, gid: Gid) -> Option<EndIx> {
         let prefix = gid.prefix();
         if prefix == self.prefix() || prefix == Gid::LINK_LOCAL || gid.is_multicast() {
@@ -243,11 +245,11 @@ impl Directory {
         }
     }
 
-    /// Index of the LID, among `lids`, by which the first port best reaches the second: the
-    /// distance of their rails modulo `lids`, 0 if either is on no rail.
+    /// Index, among `lids`, of the LID by which the first port best reaches the second: the
+    /// distance of their rails modulo `lids`, or 0 if either is on no rail.
     ///
     /// Most traffic stays within a rail and uses base LIDs, whose routes are spread without
-    /// contention. Traffic from other rails has LIDs, and so routes, of its own.
+    /// contention. Traffic between rails uses other LIDs, and so other routes.
     pub(super) fn rails_apart(&self, from: EndIx, to: EndIx, lids: usize) -> usize {
         let rail = |end: EndIx| self.rails.get(end.index()).copied();
         match (rail(from), rail(to)) {
@@ -258,13 +260,12 @@ impl Directory {
         }
     }
 
-    /// The GUIDs, ascending, of the ports in service: Active ports of channel adapters, and
-    /// switches.
+    /// GUIDs of the ports in service, ascending: Active ports of channel adapters, and switches.
     pub(super) fn in_service(&self) -> &[Guid] {
         self.ends.in_service()
     }
 
-    /// The upper half of every GID in the subnet.
+    /// Subnet prefix: the upper half of every GID in the subnet.
     pub fn prefix(&self) -> u64 {
         self.plan.policy.ports.subnet_prefix
     }
@@ -274,14 +275,14 @@ impl Directory {
         Gid::new(self.prefix(), self.end(ix).guid)
     }
 
-    /// The node and the port as the fabric knows them.
+    /// Node and port of an end in the fabric.
     pub fn port(&self, ix: EndIx) -> (&Node, &Port) {
         let at = self.end(ix).at;
         (self.fabric.node(at.node), self.fabric.port(at))
     }
 
-    /// The LID that records give for a port: for a switch port that of port 0, for others their
-    /// own. `None` if there is none.
+    /// The LID that records give for a port: that of port 0 for a switch port, else its own. `None`
+    /// if there is none.
     pub fn lid_of(&self, at: PortRef) -> Option<Lid> {
         let node = self.fabric.node(at.node);
         let number = if node.is_switch() {
@@ -298,14 +299,14 @@ impl Directory {
         self.memberships.table(ix)
     }
 
-    /// The P_Key at an index of the table of this manager's port; `None` where there is none.
+    /// The P_Key at an index of this manager's port's table; `None` if there is none.
     pub(crate) fn own_p_key(&self, index: u16) -> Option<PKey> {
         let key = self.own_p_keys().get(usize::from(index)).copied();
         key.filter(|key| key.is_valid())
     }
 
-    /// The index of the partition of `p_key` in the table of this manager's port; that of the
-    /// default partition, in which every port is, where it is in no such partition.
+    /// Index of the partition of `p_key` in this manager's port's table; that of the default
+    /// partition, of which every port is a member, if the port is not in the partition.
     pub(crate) fn own_p_key_index(&self, p_key: PKey) -> u16 {
         let index = |wanted: PKey| {
             let mut keys = self.own_p_keys().iter();
@@ -321,7 +322,7 @@ impl Directory {
         own.map_or(&[], |own| self.p_keys(own))
     }
 
-    /// The P_Key table of an external port of a switch; `None` where none is planned.
+    /// The P_KeyTable of an external port of a switch; `None` if none is planned.
     pub(crate) fn switch_p_keys(&self, at: PortRef) -> Option<&[PKey]> {
         let table = self.plan.partitions.table(self.fabric.key(at));
         table.map(|table| &table[..])
@@ -333,31 +334,31 @@ impl Directory {
         partition.map_or(0, |partition| partition.sl)
     }
 
-    /// The partitions in which `a` and `b` can talk, as the table of `a` has them.
+    /// The partitions in which `a` and `b` can talk, in the order of `a`'s table.
     pub(crate) fn common_p_keys(&self, a: EndIx, b: EndIx) -> impl Iterator<Item = PKey> + '_ {
         self.memberships.common(a, b)
     }
 
-    /// Whether `a` may know of `b`: they share a partition.
+    /// Whether `a` may know about `b`, because they can talk in some partition.
     pub(crate) fn may_see(&self, a: EndIx, b: EndIx) -> bool {
         self.memberships.may_see(a, b)
     }
 }
 
-/// A step from one directory to the next in which all end ports stay as they are.
+/// A step from one directory to the next without a change of any end port.
 struct Step<'a> {
     previous: &'a Directory,
     changed: ChangedNodes<'a>,
 }
 
 impl<'a> Step<'a> {
-    /// `None` where an end port has come, gone or changed.
+    /// Compares two directories. `None` if an end port has appeared, vanished or changed.
     fn between(previous: &'a Directory, fabric: &'a Fabric, plan: &Plan) -> Option<Step<'a>> {
         let changed = ChangedNodes::between(&previous.fabric, fabric)?;
         Ends::outlive(&changed, [&previous.plan, plan]).then_some(Step { previous, changed })
     }
 
-    /// Whether each port has the P_Keys that it had before.
+    /// Whether each port has the same P_Keys as before.
     fn keeps_memberships(&self, fabric: &Fabric, plan: &Plan) -> bool {
         let has_room = |fabric: &Fabric, at: PortRef| fabric.p_key_capacity(at) > 0;
         let keeps_room = |(ix, _, now): (NodeIx, &Node, &Node)| {
@@ -375,7 +376,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// The part of the directory before, where it is still right, or else the part that `make` makes.
+/// The former part if it is still right, or else the part that `make` returns.
 fn kept<T: PartialEq>(before: Option<&Arc<T>>, make: impl Fn() -> T) -> Arc<T> {
     match before {
         Some(before) => {
@@ -398,7 +399,7 @@ fn rails_of(plan: &Plan, ends: &Ends) -> Vec<u16> {
 
 #[cfg(test)]
 impl Directory {
-    /// Whether both answer alike: ports, partitions, links and their proofs are the same.
+    /// Whether both give the same answers: ports, partitions, links and their proofs are the same.
     pub(super) fn answers_as(&self, other: &Directory) -> bool {
         self.ends == other.ends
             && self.memberships == other.memberships
@@ -406,7 +407,7 @@ impl Directory {
             && self.minima.answers_as(&other.minima)
     }
 
-    /// Whether nothing that is arranged by end ports was made anew.
+    /// Whether everything that is indexed by end port is shared.
     pub(super) fn shares_ends_with(&self, other: &Directory) -> bool {
         Arc::ptr_eq(&self.ends, &other.ends)
             && Arc::ptr_eq(&self.memberships, &other.memberships)

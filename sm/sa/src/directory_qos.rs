@@ -8,13 +8,14 @@ use super::ends::EndIx;
 use super::path_qos::{Chosen, Criteria, SlReason};
 
 impl Directory {
-    /// How many end ports are in a group of the policy, by its index; 0 for a group of no rule.
+    /// Number of end ports in a group of the policy, given by its index; 0 for a group that no rule
+    /// uses.
     pub fn ports_in_group(&self, group: usize) -> usize {
         let qos = self.qos.as_ref();
         qos.map_or(0, |qos| qos.ports_in_group(group))
     }
 
-    /// The level that the policy gives a query.
+    /// The level that the policy gives a query; `None` without a policy.
     pub(super) fn level_of(
         &self,
         from: EndIx,
@@ -24,8 +25,8 @@ impl Directory {
         self.qos.as_ref()?.choose(from, to, criteria)
     }
 
-    /// A bit for each SL on which a port on the way drops packets between two ports, by the tables
-    /// of section `qos`.
+    /// Mask of the SLs on which a port along the path drops packets between two ports, by the
+    /// tables of section `qos`.
     pub(super) fn dropped(&self, from: EndIx, to: EndIx) -> u16 {
         let Some(qos) = &self.qos else {
             return 0;
@@ -40,7 +41,7 @@ impl Directory {
         let [Some(first), Some(last)] = self.minima.switches(from, to) else {
             return dropped;
         };
-        // Switches hold the tables of the engine where it needs its own.
+        // If the engine needs its own tables, switches hold those.
         if from == to || !self.plan.routing.lanes.is_single() {
             return dropped;
         }
@@ -55,7 +56,7 @@ impl Directory {
             }
     }
 
-    /// The origin of a service level in words.
+    /// Why a path has its service level, in words.
     pub fn reason_in_words(&self, reason: SlReason) -> String {
         let policy = self.plan.policy.qos_policy.as_deref();
         let file = policy.map(|policy| policy.file.display().to_string());

@@ -1,4 +1,4 @@
-//! The SA's due work: deadlines, groups and alias GUIDs for the core, records for the disk.
+//! The SA's timed work: deadlines, groups and alias GUIDs for the core, records to save.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,20 +13,21 @@ use super::events::News;
 use super::memory::Unsaved;
 use super::{Directory, Sa, mcast};
 
-/// Shortest time between two group sets for the core: thousands of ports that join at once share
-/// one, without a noticeable delay.
+/// Minimum time between two group sets for the core, so that thousands of ports that join at once
+/// share one without a noticeable delay.
 const GROUPS_PAUSE: Duration = Duration::from_millis(20);
 
-/// Added to [`GROUPS_PAUSE`] for every membership of the groups in the last set: ten times the cost
-/// of building it, so that the SA still answers while a whole subnet joins one group.
+/// Time added to [`GROUPS_PAUSE`] for every membership of the groups in the last set: ten times the
+/// cost of building it, so that the SA still answers while a whole subnet joins one group.
 const PAUSE_PER_MEMBER: Duration = Duration::from_micros(2);
 
-/// Shortest time between two saves: each costs a write of the disk, and a copy of the state that
-/// changes during the write.
+/// Minimum time between two saves: each costs a disk write, and a copy of the state that changes
+/// during the write.
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
 impl Sa {
-    /// Does the work due at `now`, one turn's worth. Call it after each [`Sa::answer_from`] too.
+    /// Does the work due at `now`, up to one turn's worth. Must also be called after each
+    /// [`Sa::answer_from`].
     pub fn handle_deadline(&mut self, now: Time) {
         if self.is_looking()
             && let Some(directory) = self.sa_snapshot.in_force().cloned()
@@ -60,7 +61,7 @@ impl Sa {
         }
     }
 
-    /// The subnet has changed: takes in which ports have come and gone.
+    /// Handles a change of the subnet: finds out which ports appeared and vanished.
     fn see(&mut self, directory: &Arc<Directory>, now: Time) {
         self.services.ports_changed(directory, now);
         self.guids.ports_changed(directory, now);
@@ -68,7 +69,7 @@ impl Sa {
         self.reregister.ports_changed(directory);
         self.refused_joins.ports_changed(directory);
         let before = self.seen.replace(Arc::clone(directory));
-        // The first directory gives no notices: there is none before to compare it with.
+        // The first directory gives no notices, because there is none to compare it with.
         if let Some(before) = &before {
             self.events.compare(before, directory, now);
         }
@@ -78,8 +79,8 @@ impl Sa {
         }
     }
 
-    /// The next time for [`Sa::handle_deadline`], or to poll for groups, alias GUIDs, saves
-    /// and findings.
+    /// Time of the next [`Sa::handle_deadline`], or poll for groups, alias GUIDs, saves and
+    /// findings.
     pub fn next_deadline(&self) -> Option<Time> {
         let groups = self.multicast.is_stale().then(|| self.next_telling());
         let unsaved = self.multicast.is_unsaved()
@@ -109,14 +110,14 @@ impl Sa {
         .min()
     }
 
-    /// Whether ports are left to look through.
+    /// Whether there are ports left to examine.
     fn is_looking(&self) -> bool {
         let is_left = self.is_unseen || !self.unexamined.is_empty();
         is_left && self.sa_snapshot.in_force().is_some()
     }
 
-    /// The members of multicast groups, if they have changed, for the core to plan for. Changes in
-    /// quick succession share one set.
+    /// The members of multicast groups for the core's plans, if they have changed. Changes in quick
+    /// succession share one set.
     pub fn poll_groups(&mut self, now: Time) -> Option<Arc<GroupSet>> {
         if !self.multicast.is_stale() || now < self.next_telling() {
             return None;
@@ -125,17 +126,17 @@ impl Sa {
         Some(self.multicast.group_set())
     }
 
-    /// The alias GUIDs of all ports, if they have changed, for the core to write.
+    /// The alias GUIDs of all ports for the core to write, if they have changed.
     pub fn poll_guids(&mut self) -> Option<Arc<AliasGuids>> {
         self.guids.take_pending()
     }
 
-    /// The ports whose hosts are to register anew, each once.
+    /// The ports whose hosts must register again, each returned once.
     pub fn poll_reregister(&mut self) -> Option<BTreeSet<Guid>> {
         self.reregister.take()
     }
 
-    /// The state to save, if any part of it has changed.
+    /// The state to save; `None` if nothing has changed.
     pub fn poll_save(&mut self, now: Time) -> Option<Unsaved> {
         if now < self.next_saving() {
             return None;

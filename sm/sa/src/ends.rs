@@ -1,4 +1,4 @@
-//! Ports that packets can be addressed to.
+//! Ends: the ports and virtual ports to which packets can be addressed.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,8 +10,8 @@ use rsm_plan::Plan;
 
 use super::changed::ChangedNodes;
 
-/// The number of an end port in its [`Directory`](super::Directory): its place in the order of
-/// nodes and ports; virtual ports come after all ports.
+/// Index of an end in its [`Directory`](super::Directory), in the order of nodes and ports; virtual
+/// ports come after all ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EndIx(pub u32);
 
@@ -21,26 +21,26 @@ impl EndIx {
     }
 }
 
-/// A port, or virtual port, that packets can be addressed to.
+/// A port or virtual port to which packets can be addressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EndPort {
-    /// Where it is in the fabric.
+    /// Port in the fabric; for a virtual port, that of its host.
     pub at: PortRef,
-    /// Its GUID.
+    /// GUID of the port or virtual port.
     pub guid: Guid,
-    /// The lowest of its LIDs.
+    /// Base LID, the lowest one.
     pub lid: Lid,
     /// LID mask control: the port has 2^LMC LIDs.
     pub lmc: Lmc,
-    /// The index, for a virtual port of the port at `at`.
+    /// Index of the virtual port; `None` if the end is the port itself.
     pub vport: Option<u16>,
 }
 
 impl EndPort {
-    /// The port's LIDs, from the lowest on.
+    /// LIDs of the port, from the lowest on.
     pub fn lids(&self) -> impl ExactSizeIterator<Item = Lid> + Clone + use<> {
         let base = self.lid.0;
-        // A base LID is only entered where its whole range is unicast.
+        // A base LID is recorded only if its whole range is unicast.
         (0..self.lmc.lids()).map(move |offset| Lid(base + offset))
     }
 }
@@ -48,18 +48,18 @@ impl EndPort {
 /// Entry of `by_lid` for a LID that no port holds.
 const UNHELD: u32 = u32::MAX;
 
-/// All end ports of a snapshot, by LID and by GUID.
+/// All ends of a snapshot, indexed by LID and by GUID.
 #[derive(PartialEq, Debug)]
 pub(super) struct Ends {
-    /// End ports that have a LID, in the order of nodes and ports, then virtual ports.
+    /// Ends with a LID: ports in the order of nodes and ports, then virtual ports.
     all: Vec<EndPort>,
-    /// How many of them are no virtual ports.
+    /// Number of ends that are ports.
     ports: u32,
     by_lid: Vec<u32>,
     by_guid: HashMap<Guid, EndIx>,
     /// Whether no two ports have the same GUID.
     guids_are_unique: bool,
-    /// The virtual ports with records, by the GUIDs of their nodes, ascending.
+    /// Virtual ports with records, by the GUIDs of their virtual nodes, ascending.
     by_vnode: Vec<(Guid, EndIx)>,
     /// GUIDs of the ports in service, ascending.
     in_service: Vec<Guid>,
@@ -68,7 +68,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// The ports of `fabric`, and the virtual ports that `plan` serves.
+    /// Collects the ports of `fabric`, and the virtual ports that `plan` serves.
     pub(super) fn of(fabric: &Fabric, plan: &Plan) -> Ends {
         let mut ends = Ends {
             all: Vec::new(),
@@ -107,8 +107,8 @@ impl Ends {
         ends
     }
 
-    /// Whether a change leaves all ends as they are. `false` as well where a plan serves virtual
-    /// ports, which are not compared.
+    /// Whether a change leaves all ends as they are. Also `false` if a plan serves virtual ports,
+    /// which are not compared.
     pub(super) fn outlive(changed: &ChangedNodes<'_>, plans: [&Plan; 2]) -> bool {
         let no_vports = plans.iter().all(|plan| plan.lids.vports.is_empty());
         no_vports
@@ -117,8 +117,8 @@ impl Ends {
                 .all(|(_, before, now)| has_same_ends(before, now))
     }
 
-    /// The ends, by GUID, that only these or `before` have, that are not the same by `is_same`, and
-    /// some beside those. `None` where two have the same GUID.
+    /// GUIDs of the ends that only these or `before` have, or for which `is_same` is false; may
+    /// include others. `None` if two ends have the same GUID.
     pub(super) fn differing(
         &self,
         before: &Ends,
@@ -143,7 +143,7 @@ impl Ends {
                     differing.insert(here.guid);
                     now += 1;
                 }
-                // One that is gone, or has another place than before.
+                // The port is gone, or has another index than before.
                 (here, there) => {
                     differing.extend([here, there].into_iter().flatten().map(|end| end.guid));
                     then += 1;
@@ -161,7 +161,8 @@ impl Ends {
         if self.by_lid.len() < behind {
             self.by_lid.resize(behind, UNHELD);
         }
-        // Where two ports claim a LID, the first has it until the next plan has parted them.
+        // If two ports claim a LID, the first one has it until the next plan gives one of them
+        // another.
         for slot in &mut self.by_lid[first..behind] {
             if *slot == UNHELD {
                 *slot = ix.0;
@@ -169,8 +170,8 @@ impl Ends {
         }
     }
 
-    /// Adds the virtual ports that the plan serves, with the LIDs of the plan: one that becomes
-    /// Active is known before its host can ask.
+    /// Adds the virtual ports that the plan serves, with their planned LIDs, so that a virtual port
+    /// that becomes Active is known before its host can ask.
     fn add_vports(&mut self, fabric: &Fabric, plan: &Plan) {
         if plan.lids.vports.is_empty() {
             return;
@@ -197,7 +198,7 @@ impl Ends {
         }
     }
 
-    /// All virtual ports with records, by the GUIDs of their nodes, ascending.
+    /// All virtual ports with records, by the GUIDs of their virtual nodes, ascending.
     fn vnodes(&self, fabric: &Fabric) -> Vec<(Guid, EndIx)> {
         let vports = (self.ports..self.all.len() as u32).map(EndIx);
         let vports = vports.filter(|&ix| self.has_records(ix));
@@ -211,18 +212,18 @@ impl Ends {
         &self.all
     }
 
-    /// End ports that are no virtual ports, in the order of nodes and ports.
+    /// The ends that are ports, in the order of nodes and ports.
     pub(super) fn ports(&self) -> &[EndPort] {
         &self.all[..self.ports as usize]
     }
 
     /// # Panics
-    /// When the number is of other ends and out of range.
+    /// Panics if the index belongs to other ends and is out of range.
     pub(super) fn get(&self, ix: EndIx) -> &EndPort {
         &self.all[ix.index()]
     }
 
-    /// The port that holds `lid`, its base LID or another.
+    /// The end with this LID, its base LID or another.
     pub(super) fn by_lid(&self, lid: Lid) -> Option<EndIx> {
         match self.by_lid.get(lid.index()) {
             None | Some(&UNHELD) => None,
@@ -230,24 +231,24 @@ impl Ends {
         }
     }
 
-    /// The port with this GUID.
+    /// The end with this GUID.
     pub(super) fn by_guid(&self, guid: Guid) -> Option<EndIx> {
         self.by_guid.get(&guid).copied()
     }
 
-    /// The port `at`, if it has a LID.
+    /// The end of the port `at`; `None` if it has no LID.
     pub(super) fn by_place(&self, at: PortRef) -> Option<EndIx> {
         let place = self.ports().binary_search_by_key(&at, |end| end.at).ok()?;
         Some(EndIx(place as u32))
     }
 
-    /// Whether no two ports have the same GUID: [`Ends::by_guid`] then finds all with one.
+    /// Whether no two ports have the same GUID, so that [`Ends::by_guid`] finds every port.
     pub(super) fn guids_are_unique(&self) -> bool {
         self.guids_are_unique
     }
 
-    /// Whether the end has records of its own: a port has, and a virtual port with a LID and a GUID
-    /// that are no other end's. A second record of a LID would contradict the first.
+    /// Whether the end has its own records. A port does, and so does a virtual port whose LID and
+    /// GUID no other end has: a second record with a LID would contradict the first.
     pub(super) fn has_records(&self, ix: EndIx) -> bool {
         let end = self.get(ix);
         let is_owner = || self.by_lid(end.lid) == Some(ix) && self.by_guid(end.guid) == Some(ix);
@@ -262,19 +263,18 @@ impl Ends {
         vports.map(|&(_, ix)| ix)
     }
 
-    /// The GUIDs, ascending, of the ports in service: Active ports of channel adapters, and
-    /// switches.
+    /// GUIDs of the ports in service, ascending: Active ports of channel adapters, and switches.
     pub(super) fn in_service(&self) -> &[Guid] {
         &self.in_service
     }
 
-    /// The first port of a router.
+    /// The first port of a router; `None` if there is none.
     pub(super) fn first_router(&self) -> Option<EndIx> {
         self.first_router
     }
 }
 
-/// The virtual port of an end; `None` for the ends of ports.
+/// The virtual port of an end; `None` if the end is a port.
 pub(super) fn vport_of<'a>(fabric: &'a Fabric, end: &EndPort) -> Option<&'a VPort> {
     fabric.port(end.at).vports.as_deref()?.get(end.vport?)
 }
@@ -287,7 +287,7 @@ fn is_in_service(fabric: &Fabric, end: &EndPort) -> bool {
         && (end.vport.is_none() || vport_of(fabric, end).is_some_and(VPort::is_active))
 }
 
-/// Whether the ports of a node that can hold a LID are the same as before, and in the same service.
+/// Whether the same ports of a node can hold a LID as before, and are in the same service.
 fn has_same_ends(before: &Node, now: &Node) -> bool {
     let end = |(number, port): (PortNum, &Port)| {
         let is_active = port.state() == PortState::Active;

@@ -1,15 +1,16 @@
-//! How long answers take, counted in buckets that are the wider the longer the time.
+//! A histogram of the time that answers take; longer times have wider buckets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use histogram::AtomicHistogram;
 
-/// Each power of two is parted in 2^3 buckets of the same width, so that the bounds of a bucket are
-/// an eighth apart at most; below it every nanosecond has one.
+/// Each power of two is divided into 2^3 buckets of equal width, so that the bounds of a bucket
+/// differ by at most an eighth; below 2^3, every nanosecond has a bucket.
 const GROUPING_POWER: u8 = 3;
 
-/// Times of 2^36 ns and more, 69 s, are counted together: no host waits so long for an answer.
+/// Power of two in nanoseconds from which on times are counted together: 2^36 ns are 69 s, longer
+/// than any host waits for an answer.
 const MAX_VALUE_POWER: u8 = 36;
 
 /// A histogram that many threads may add to while others read it. Adding costs two atomic
@@ -28,7 +29,7 @@ pub struct LatencyCounts {
     /// Exclusive upper bound in nanoseconds and count of each bucket that is not empty, ascending.
     /// The last one may have no bound.
     pub buckets: Vec<(Option<u64>, u64)>,
-    /// All times together in nanoseconds.
+    /// Sum of all times in nanoseconds.
     pub sum_nanos: u64,
 }
 
@@ -45,7 +46,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts one more.
+    /// Counts one time.
     pub fn add(&self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if self.bounded.increment(nanos).is_err() {
@@ -77,8 +78,8 @@ impl LatencyCounts {
         self.buckets.iter().map(|(_, count)| count).sum()
     }
 
-    /// The time in nanoseconds that `share` of them, 0 to 1, stayed below, to an eighth. `None`
-    /// where there are none, and where it is beyond the last bound.
+    /// The time in nanoseconds below which `share` of the answers, 0 to 1, stayed, with an error of
+    /// at most an eighth. `None` if there are no answers, or the time is beyond the last bound.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = (self.count() as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;

@@ -2,14 +2,14 @@
 //!
 //! A state machine without I/O: [`Sa::handle`] takes a message and returns the answer to it, from
 //! the snapshot last given to [`Sa::replace`]. It never waits for a sweep or for planning, and
-//! neither waits for it. A table is produced while it is sent, record by record, however long it
+//! these never wait for it. A table is produced while it is sent, record by record, however long it
 //! is.
 //!
-//! In: requests of hosts, snapshots, notices of the core. Out: answers, reports to subscribers,
+//! In: requests of hosts, snapshots, notices from the core. Out: answers, reports to subscribers,
 //! members of multicast groups and alias GUIDs for the core, registrations for the store, counters.
-//! Tables of records from hosts have bounds, and a host is told when one is reached.
+//! Tables of hosts' registrations have bounds, and a host gets an error when one is reached.
 //!
-//! Nothing here knows the core, sends a Set, or reads a clock.
+//! Must never know the core, send a Set, or read a clock.
 
 mod alias_index;
 mod answer;
@@ -77,32 +77,32 @@ use self::refused_joins::RefusedJoins;
 use self::reregister::LostRegistrations;
 use self::services::{ServiceRegistry, ServicesView};
 
-/// How long saved members count before a sweep has seen their ports: longer than a large subnet
-/// takes to be swept and brought up.
+/// Time for which saved members count before a sweep has found their ports: longer than the sweep
+/// and bring-up of a large subnet take.
 const RESTORED_FOR: Duration = Duration::from_secs(300);
 
 /// A message that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct SaRequest<'a> {
-    /// Header and data, as many as came.
+    /// Header and data, as received.
     pub bytes: &'a [u8],
-    /// The sender's address.
+    /// Address of the sender.
     pub requester: RemoteAddress,
 }
 
 /// Configuration of the SA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SaConfig {
-    /// The SM_Key that trusted requesters show, the SA's own; 0: no requester is trusted.
+    /// The SA's SM_Key, which trusted requesters show; 0 if no requester is trusted.
     pub sm_key: u64,
-    /// Whether records of virtual ports are part of tables that name no port.
+    /// Whether tables for requests that name no port include records of virtual ports.
     pub lists_vports: bool,
-    /// Which multicast groups and joins it takes.
+    /// Rules for multicast groups and joins.
     pub groups: GroupRules,
 }
 
-/// The state that hosts have registered with the SA, at one moment. Holding it costs a copy of each
-/// part that changes meanwhile.
+/// The registrations of hosts with the SA at one moment. While it exists, each part that changes is
+/// copied.
 #[derive(Clone, Debug, Default)]
 pub struct Holdings {
     /// Multicast groups and their members.
@@ -115,7 +115,7 @@ pub struct Holdings {
     pub names: Arc<AliasGuids>,
 }
 
-/// The SA.
+/// The subnet administration agent.
 #[derive(Debug)]
 pub struct Sa {
     config: SaConfig,
@@ -123,26 +123,26 @@ pub struct Sa {
     multicast: GroupRegistry,
     services: ServiceRegistry,
     guids: AliasRegistry,
-    /// Whether the ports of `sa_snapshot` are yet to be compared with those of `seen`.
+    /// Whether the ports of `sa_snapshot` must still be compared with those of `seen`.
     is_unseen: bool,
-    /// Members that may be gone, or in other partitions.
+    /// Members that may be absent or in other partitions.
     unexamined: Unexamined,
     events: Events,
     reregister: LostRegistrations,
     refused_joins: RefusedJoins,
-    /// The last directory whose ports were compared with those of the one before it.
+    /// The last directory whose ports were compared with its predecessor's.
     seen: Option<Arc<Directory>>,
-    /// When the last group set went to the core, and how many memberships it had to look at.
+    /// Time of the last group set for the core, and the number of memberships examined for it.
     told: Option<(Time, u32)>,
-    /// When [`Sa::poll_save`] last returned something.
+    /// Time at which [`Sa::poll_save`] last returned something.
     saved: Option<Time>,
-    /// Changes by requests since the last [`Sa::take_touched`].
+    /// Changes made by requests since the last [`Sa::take_touched`].
     touched: Vec<Touched>,
     statistics: Arc<Statistics>,
 }
 
 impl Sa {
-    /// An SA that knows nothing yet, and is silent until it does.
+    /// Creates an SA that knows nothing yet, and answers no request until it does.
     pub fn new(config: SaConfig) -> Sa {
         Sa {
             config,
@@ -166,13 +166,13 @@ impl Sa {
         }
     }
 
-    /// Whether requests are answered: this SM is master and has a plan.
+    /// Whether requests are answered: this manager is master and has a plan.
     pub fn is_serving(&self) -> bool {
         self.sa_snapshot.in_force().is_some()
     }
 
-    /// Answers from `snapshot` from now on. An answer in progress keeps the snapshot that it began
-    /// with.
+    /// Answers from `snapshot` from now on. An answer in progress keeps the snapshot that it
+    /// started with.
     pub fn replace(&mut self, snapshot: &Snapshot) {
         self.answer_from(SaSnapshot::of(snapshot, Some(&self.sa_snapshot)));
     }
@@ -185,14 +185,14 @@ impl Sa {
         self.sa_snapshot = sa_snapshot;
         self.name_ports();
         if !self.is_serving() {
-            // Another manager refuses joins now, or none does.
+            // Another manager refuses joins now, or no manager does.
             self.refused_joins.clear();
         }
         if same {
             return;
         }
         if std::mem::replace(&mut self.is_unseen, true) {
-            // Members that joined by the snapshot between would be missed by a comparison.
+            // A comparison would miss members that joined under a snapshot in between.
             self.unexamined.add_all();
         }
         if !self.sa_snapshot.is_master {
@@ -208,19 +208,19 @@ impl Sa {
                 ..GroupRegistryConfig::default()
             });
             registry.set_capacity(directory.multicast_capacity());
-            // Groups beyond the limits are not made; the first ones always have room.
+            // Groups beyond the limits are not created; the first ones always have room.
             registry.set_well_known(&directory.well_known_groups());
         }
     }
 
-    /// Gives the directory the alias GUIDs of ports.
+    /// Passes the alias GUIDs of ports to the directory.
     fn name_ports(&mut self) {
         if let Some(directory) = &mut self.sa_snapshot.directory {
             *directory = Arc::new(directory.with_names(self.guids.names()));
         }
     }
 
-    /// Takes a notice that a port has sent to the subnet manager; subscribers get reports of it.
+    /// Accepts a notice that a port sent to the subnet manager; subscribers get reports of it.
     pub fn notice(&mut self, notice: &Notice, now: Time) {
         let Some(directory) = self.sa_snapshot.in_force() else {
             return;
@@ -231,19 +231,20 @@ impl Sa {
         }
     }
 
-    /// The next report to send to a subscriber. Call it until there is none; if
-    /// [`Sa::next_deadline`] has come even then, more follow after other work had its turn.
+    /// The next report to send to a subscriber; `None` if there is none. If [`Sa::next_deadline`]
+    /// has come even then, more follow after other work had its turn.
     pub fn poll_report(&mut self, now: Time) -> Option<NoticeReport> {
         let directory = self.sa_snapshot.in_force()?;
         self.events.poll_report(directory, now)
     }
 
-    /// The transport gave up waiting for the answer to the report with this transaction ID.
+    /// Handles that the transport gave up waiting for the answer to the report with this
+    /// transaction ID.
     pub fn unanswered(&mut self, tid: Tid) {
         self.events.unanswered(tid);
     }
 
-    /// The findings about joins that were refused, if they may differ from those of the last call.
+    /// Findings about refused joins; `None` if they cannot differ from those of the last call.
     pub fn poll_findings(&mut self, now: Time) -> Option<Vec<Finding>> {
         let directory = self.sa_snapshot.in_force().cloned();
         self.refused_joins.poll(directory.as_deref(), now)
@@ -254,7 +255,7 @@ impl Sa {
         &self.events
     }
 
-    /// Takes back saved state, at the start. Returns how many records were left out.
+    /// Restores saved state at the start. Returns the number of skipped records.
     pub fn restore(&mut self, remembered: SavedSaState, now: Time) -> usize {
         let SavedSaState {
             groups,
@@ -263,17 +264,17 @@ impl Sa {
             subscriptions,
         } = remembered;
         if groups.is_empty() {
-            // The broadcast group of IP over InfiniBand always exists: no group means that nothing
-            // was saved.
+            // The broadcast group of IP over InfiniBand always exists, so that no group means that
+            // nothing was saved.
             self.multicast.remember_nothing();
         }
-        // Where the SA has no key any more, no subscriber has shown it.
+        // If the SA no longer has a key, no subscriber has shown it.
         let trusts = self.config.sm_key != 0;
         let subscriptions = subscriptions.into_iter().map(|mut saved| {
             saved.trusted &= trusts;
             saved
         });
-        // Each of them counts as gone until it is examined.
+        // Each port counts as absent until it is examined.
         self.unexamined.add_all();
         let until = now + RESTORED_FOR;
         let left_out = [
@@ -285,7 +286,7 @@ impl Sa {
         left_out.into_iter().sum()
     }
 
-    /// As [`Sa::restore`], in place of everything that is registered: another manager was master
+    /// As [`Sa::restore`], replacing all registrations, because another manager was master
     /// meanwhile.
     pub fn restore_anew(&mut self, remembered: SavedSaState, now: Time) -> usize {
         let statistics = Arc::clone(&self.statistics);
@@ -298,7 +299,8 @@ impl Sa {
         left_out
     }
 
-    /// The changes by the requests answered since the last call. Call it after each [`Sa::handle`].
+    /// The changes made by the requests answered since the last call. Must be called after each
+    /// [`Sa::handle`].
     pub fn take_touched(&mut self) -> Vec<Touched> {
         std::mem::take(&mut self.touched)
     }
@@ -328,7 +330,7 @@ impl Sa {
         &self.guids
     }
 
-    /// Counts in `statistics` from now on, which other threads may count in and read.
+    /// Counts in `statistics` from now on, in which other threads may also count and read.
     #[must_use]
     pub fn counting_in(mut self, statistics: Arc<Statistics>) -> Sa {
         self.statistics = statistics;

@@ -1,4 +1,4 @@
-//! Ports of a directory as members of multicast groups.
+//! The ports of a directory, as members of multicast groups.
 
 use rsm_config::PartitionGroup;
 use rsm_ids::Guid;
@@ -25,7 +25,7 @@ impl Ports for Directory {
 }
 
 impl Directory {
-    /// An end port as a possible member of multicast groups; `None` while its PortInfo is unknown.
+    /// An end as a possible member of multicast groups; `None` while its PortInfo is unknown.
     pub(super) fn member(&self, ix: EndIx) -> Option<MemberPort<'_>> {
         let (node, port) = self.port(ix);
         let info = port.info.as_ref()?;
@@ -35,7 +35,7 @@ impl Directory {
             Limits::of_link(info)
         };
         let rate = if node.is_switch() && info.link_rate().is_none() {
-            // No link is no limit.
+            // Without a link, there is no limit.
             Rate::GBPS_1200
         } else {
             limits.rate()
@@ -49,12 +49,13 @@ impl Directory {
         })
     }
 
-    /// How many multicast LIDs all switches that can multicast have entries for.
+    /// Number of multicast LIDs for which all switches that can multicast have entries.
     pub(super) fn multicast_capacity(&self) -> u16 {
         let switches = self.fabric.switches();
         let capacities = switches.filter_map(|(_, node)| node.switch.as_ref());
         let capacities = capacities.map(|info| info.multicast_fdb_cap());
-        // Where no switch can, or none is there, members of one switch or cable still make a group.
+        // If no switch can multicast, or there is none, members at one switch or cable can still
+        // form a group.
         capacities.filter(|&cap| cap > 0).min().unwrap_or(u16::MAX)
     }
 

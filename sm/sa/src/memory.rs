@@ -1,9 +1,9 @@
-//! State of the SA that only it holds, kept across restarts.
+//! The registrations with the SA, which only it holds, kept across restarts.
 //!
-//! Registrations outlive a restart and a SIGKILL: no host has to register again. Services are
+//! Registrations survive a restart and a SIGKILL: no host has to register again. Services are
 //! stored with the wall-clock end of their lease, groups with their members, alias GUIDs with their
-//! port. A service stays while its port is away, until its lease ends; an alias GUID ends with its
-//! port.
+//! port. A service stays while its port is absent, until its lease ends; an alias GUID ends with
+//! its port.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::events::{SavedSubscription, SubscriptionsView};
 use super::services::{self, SavedService, ServicesView};
 use super::{GroupsView, SavedGroup};
 
-/// Saved state, to be taken back at the start.
+/// Saved state, to be restored at the start.
 #[derive(Clone, Default, Debug)]
 pub struct SavedSaState {
     /// Multicast groups with their members.
     pub groups: Vec<SavedGroup>,
-    /// Services with the rest of their leases.
+    /// Services with the remaining time of their leases.
     pub services: Vec<SavedService>,
     /// Alias GUIDs of ports.
     pub guids: AliasGuids,
@@ -31,22 +31,22 @@ pub struct SavedSaState {
 /// A change that the SA has acknowledged to its requester.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touched {
-    /// A port takes part in a group, or no longer does.
+    /// A port has joined or left a group, or changed its membership.
     Membership {
-        /// The group.
+        /// MGID of the group.
         mgid: Gid,
-        /// The port, by the GID that it takes part by.
+        /// GID with which the port is a member.
         member: Gid,
     },
     /// A service was registered or deleted.
     Service(services::Id),
-    /// The port with this GUID has other alias GUIDs.
+    /// The alias GUIDs of the port with this GUID have changed.
     AliasGuids(Guid),
-    /// The port with this GUID has subscribed, or unsubscribed.
+    /// The subscriptions of the port with this GUID have changed.
     Subscriptions(Guid),
 }
 
-/// The state to save: those parts that have changed, each whole.
+/// The state to save: each part that has changed, as a whole.
 #[derive(Clone, Default, Debug)]
 pub struct Unsaved {
     /// Multicast groups with their members.
@@ -68,7 +68,7 @@ impl Unsaved {
             && self.subscriptions.is_none()
     }
 
-    /// Takes over the parts that `newer` has; keeps the others.
+    /// Replaces the parts that `newer` has; keeps the others.
     pub fn update(&mut self, newer: Unsaved) {
         let Unsaved {
             groups,

@@ -1,4 +1,5 @@
-//! Partitions of ports: which ports can talk to each other, and so may know of each other.
+//! Partitions of ports: which ports can talk to each other, and therefore may know about each
+//! other.
 
 use std::sync::Arc;
 
@@ -9,21 +10,21 @@ use rsm_plan::Plan;
 
 use super::ends::{EndIx, EndPort};
 
-/// The P_Keys of a port that has no table to write to (IBA 10.9.2): full membership in the default
+/// P_Keys of a port whose table cannot be written (IBA 10.9.2): full membership in the default
 /// partition.
 const DEFAULT_P_KEYS: [PKey; 1] = [PKey::DEFAULT_FULL];
 
 /// The partitions of each end port.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Memberships {
-    /// By end port. Equal tables are shared, so that most questions are answered without looking
-    /// into them.
+    /// Tables by end port. Equal tables are shared, so that most comparisons need no look at their
+    /// content.
     tables: Vec<Arc<[PKey]>>,
 }
 
 impl Memberships {
-    /// The tables as planned. A port that the plan does not know yet is in no partition until a
-    /// later plan knows it.
+    /// The tables as planned. A port that the plan does not have yet is in no partition until a
+    /// later plan has it.
     pub(super) fn of(fabric: &Arc<Fabric>, plan: &Plan, ends: &[EndPort]) -> Memberships {
         let default: Arc<[PKey]> = Arc::new(DEFAULT_P_KEYS);
         let none: Arc<[PKey]> = Arc::new([]);
@@ -43,14 +44,14 @@ impl Memberships {
         }
     }
 
-    /// The P_Key table of a port, up to the last key.
+    /// The P_KeyTable of a port, up to the last key.
     pub(super) fn table(&self, ix: EndIx) -> &[PKey] {
         &self.tables[ix.0 as usize]
     }
 
-    /// The partitions in which `a` and `b` can talk, as the table of `a` has them: those that both
-    /// are in, at least one of them as a full member (IBA 10.9.3). A port can talk to itself in all
-    /// of its own.
+    /// The partitions in which `a` and `b` can talk, in the order of `a`'s table: both are members,
+    /// and at least one is a full member (IBA 10.9.3). A port can talk to itself in all of its own
+    /// partitions.
     pub(super) fn common(&self, a: EndIx, b: EndIx) -> impl Iterator<Item = PKey> + '_ {
         let theirs = self.table(b);
         let talks = move |mine: &PKey| {
@@ -61,13 +62,13 @@ impl Memberships {
         self.table(a).iter().copied().filter(talks)
     }
 
-    /// Whether `a` may know of `b` (IBA 15.4.1): there is a partition in which they can talk.
+    /// Whether `a` may know about `b` (IBA 15.4.1): there is a partition in which they can talk.
     pub(super) fn may_see(&self, a: EndIx, b: EndIx) -> bool {
         a == b || self.common(a, b).next().is_some()
     }
 }
 
-/// The P_Keys of an end port as planned, as `Memberships` has them.
+/// The planned P_Keys of an end port, as in `Memberships`.
 pub fn planned_keys<'a>(fabric: &Fabric, plan: &'a Plan, end: PortRef) -> &'a [PKey] {
     if fabric.p_key_capacity(end) == 0 {
         return &DEFAULT_P_KEYS;
@@ -76,8 +77,8 @@ pub fn planned_keys<'a>(fabric: &Fabric, plan: &'a Plan, end: PortRef) -> &'a [P
     table.map_or(&[], |table| &table[..])
 }
 
-/// Whether ports with these P_Keys can talk to each other (IBA 10.9.1.1): both are in a partition,
-/// at least one as a full member.
+/// Whether ports with these P_Keys can talk to each other (IBA 10.9.1.1): both are in one
+/// partition, and at least one is a full member.
 pub fn can_talk(these: &[PKey], those: &[PKey]) -> bool {
     these.iter().filter(|key| key.is_valid()).any(|mine| {
         let meets =

@@ -14,7 +14,7 @@ use rsm_routing::lanes::DROP;
 use super::ends::{EndIx, EndPort};
 use super::partitions::Memberships;
 
-/// The components of a query that rules of a policy match, as far as it has them.
+/// The components of a query that rules of a policy match; `None` for those that it lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Criteria {
     pub(super) service_id: Option<u64>,
@@ -22,20 +22,21 @@ pub(super) struct Criteria {
     pub(super) p_key: Option<PKey>,
 }
 
-/// The origin of a path's service level.
+/// Why a path has its service level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlReason {
-    /// The query asks for it.
+    /// The query requested it.
     Requested,
     /// The routes need it.
     Engine,
-    /// A rule of the policy, by its index.
+    /// A rule of the policy applies, given by its index.
     Rule(usize),
-    /// The policy's level for queries that match no rule.
+    /// The policy's level for queries that match no rule applies.
     DefaultLevel,
-    /// The partition of the path.
+    /// The partition of the path has it.
     Partition(PKey),
-    /// The lowest that no port on the path drops, for raw packets, which are in no partition.
+    /// No port on the path drops it, and it is the lowest: for raw packets, which are in no
+    /// partition.
     Lowest,
 }
 
@@ -43,7 +44,7 @@ pub enum SlReason {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen<'a> {
     pub(super) level: &'a QosLevel,
-    /// `None`: it matches none.
+    /// Index of the rule; `None` if the query matches none.
     pub(super) rule: Option<usize>,
 }
 
@@ -53,18 +54,18 @@ impl Chosen<'_> {
     }
 }
 
-/// The operator's decisions about paths in one snapshot.
+/// The operator's decisions about paths, for one snapshot.
 #[derive(Debug)]
 pub(super) struct PathQos {
     rules: Option<Rules>,
-    /// By class of ports, in the order of [`PortClass::ALL`]: a bit for each SL that they drop.
+    /// Mask of the SLs that each class of ports drops, in the order of [`PortClass::ALL`].
     dropped: [u16; PortClass::ALL.len()],
 }
 
 #[derive(Debug)]
 struct Rules {
     policy: Arc<QosPolicy>,
-    /// By group: its ports. Empty for groups of no rule.
+    /// Ports of each group; empty for groups that no rule uses.
     groups: Vec<EndSet>,
 }
 
@@ -92,7 +93,7 @@ impl EndSet {
 }
 
 impl PathQos {
-    /// For the policy of `plan`; `None` if it says nothing about paths.
+    /// The decisions in the policy of `plan`; `None` if it has none about paths.
     pub(super) fn of(
         fabric: &Fabric,
         plan: &Plan,
@@ -114,14 +115,15 @@ impl PathQos {
         })
     }
 
-    /// How many end ports are in a group of the policy, by its index; 0 for a group of no rule.
+    /// Number of end ports in a group of the policy, given by its index; 0 for a group that no rule
+    /// uses.
     pub(super) fn ports_in_group(&self, group: usize) -> usize {
         let groups = self.rules.as_ref().map(|rules| &rules.groups);
         let set = groups.and_then(|groups| groups.get(group));
         set.map_or(0, EndSet::len)
     }
 
-    /// A bit for each SL that ports of this class drop.
+    /// Mask of the SLs that ports of this class drop.
     pub(super) fn dropped(&self, class: PortClass) -> u16 {
         self.dropped[class as usize]
     }
@@ -157,7 +159,7 @@ impl Rules {
     }
 }
 
-/// A bit for each SL that ports of a class drop.
+/// Mask of the SLs that ports of a class drop.
 fn dropped(qos: &Qos, class: PortClass) -> u16 {
     let lanes = qos.set(class).sl2vl.iter().enumerate();
     let dropped = lanes.filter(|&(_, &vl)| vl == DROP);
@@ -193,7 +195,7 @@ fn groups(
     rules.groups.iter().enumerate().map(set).collect()
 }
 
-/// The P_Keys, without the membership bit, whose members a group has.
+/// The P_Keys, without the membership bit, whose members belong to a group.
 fn p_keys(group: &PortGroup, policy: &Policy) -> Ranges {
     let list = policy.partitions.list.iter();
     let named = list.filter(|partition| group.partitions.contains(&partition.name));
@@ -204,7 +206,7 @@ fn p_keys(group: &PortGroup, policy: &Policy) -> Ranges {
     group.p_keys.clone().with(Ranges::of(named.collect()))
 }
 
-/// Whether a group has a port by its GUID, its name or the kind of its node.
+/// Whether a port belongs to a group by its GUID, its name or the kind of its node.
 fn has_port(group: &PortGroup, fabric: &Fabric, end: &EndPort) -> bool {
     let node = fabric.node(end.at.node);
     let is_own = || {

@@ -1,7 +1,7 @@
-//! Joins of multicast groups that were refused, for findings: the host only sees a status, and its
-//! IP over InfiniBand stays down without a word.
+//! Refused joins of multicast groups, for findings: the host only sees a status, and its IP over
+//! InfiniBand stays down silently.
 //!
-//! The list goes to the findings of the daemon, once a second at most.
+//! The list becomes findings of the daemon, at most once per second.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,41 +15,42 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use super::directory::Directory;
 use super::mcast::{JoinRefusal, described, is_broadcast};
 
-/// How long a refusal counts after the last request: hosts repeat the join of a broadcast group at
-/// least every 16 s.
+/// Time for which a refusal is kept after the last request: hosts repeat the join of a broadcast
+/// group at least every 16 s.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Shortest time between two lists of findings: each new one is a line of the log and an event.
+/// Minimum time between two lists of findings: each new finding is a line of the log and an event.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Most refusals kept of all ports: a megabyte at most. Others are left out until one of them ends.
+/// Bound of the refusals of all ports, which take at most a megabyte. Others are omitted until one
+/// of them ends.
 const MAX_REFUSALS: usize = 4096;
 
-/// Most refusals kept of one port, so that no host takes the places of others.
+/// Bound of the refusals of one port, so that no host takes the room of others.
 const MAX_PER_PORT: usize = 8;
 
-/// Refusals with findings of their own; the rest share one.
+/// Refusals with findings of their own; the others share one.
 const FINDINGS: usize = 64;
 
-/// Ports whose joins were refused, with the groups.
+/// Ports whose joins were refused, with their groups.
 #[derive(Default, Debug)]
 pub(super) struct RefusedJoins {
     refusals: BTreeMap<(Guid, Gid), Refusal>,
-    /// They differ from those of the last list of findings.
+    /// Whether they differ from the last list of findings.
     has_changed: bool,
-    /// When [`RefusedJoins::poll`] last returned a list.
+    /// Time at which [`RefusedJoins::poll`] last returned a list.
     listed: Option<Time>,
 }
 
 #[derive(Debug)]
 struct Refusal {
     why: JoinRefusal,
-    /// When it ends without another request.
+    /// Time at which the refusal ends without another request.
     until: Time,
 }
 
 impl RefusedJoins {
-    /// The port with this GUID was refused in a group.
+    /// Records that the port with this GUID was refused in a group.
     pub(super) fn note(&mut self, port: Guid, mgid: Gid, why: JoinRefusal, now: Time) {
         let of_port = (port, Gid(0))..=(port, Gid(u128::MAX));
         let is_full = self.refusals.len() >= MAX_REFUSALS
@@ -68,12 +69,12 @@ impl RefusedJoins {
         }
     }
 
-    /// The port with this GUID has joined a group, or left it.
+    /// Records that the port with this GUID has joined or left a group.
     pub(super) fn end(&mut self, port: Guid, mgid: Gid) {
         self.has_changed |= self.refusals.remove(&(port, mgid)).is_some();
     }
 
-    /// Keeps the refusals of ports in `directory`.
+    /// Keeps only the refusals of ports in `directory`.
     pub(super) fn ports_changed(&mut self, directory: &Directory) {
         self.retain(|port, _| directory.by_guid(port).is_some());
     }
@@ -95,7 +96,7 @@ impl RefusedJoins {
         self.has_changed |= self.refusals.len() != before;
     }
 
-    /// The next time for [`RefusedJoins::handle_deadline`] or [`RefusedJoins::poll`].
+    /// Time of the next [`RefusedJoins::handle_deadline`] or [`RefusedJoins::poll`].
     pub(super) fn next_deadline(&self) -> Option<Time> {
         let list = self.has_changed.then(|| self.next_list());
         let ends = self.refusals.values().map(|refusal| refusal.until).min();
@@ -106,8 +107,8 @@ impl RefusedJoins {
         self.listed.map_or(Time::ZERO, |listed| listed + PAUSE)
     }
 
-    /// The findings, if they may differ from those of the last call; without a directory there are
-    /// none.
+    /// The findings; `None` if they cannot differ from those of the last call. Without a directory
+    /// there are none.
     pub(super) fn poll(
         &mut self,
         directory: Option<&Directory>,
@@ -137,7 +138,7 @@ impl RefusedJoins {
     }
 }
 
-/// `None` where the port is not in the directory any more.
+/// The finding about a refusal; `None` if the port is no longer in the directory.
 fn finding(directory: &Directory, port: Guid, mgid: Gid, why: &JoinRefusal) -> Option<Finding> {
     let end = directory.end(directory.by_guid(port)?);
     let fabric = &directory.fabric;

@@ -1,4 +1,4 @@
-//! Requests and their answers.
+//! Handles requests, and answers them.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use super::{Sa, SaRequest, Touched, guids, query, services};
 impl Sa {
     /// Answers `request`, which arrived at `now`, in bounded time: an answer that takes longer is
     /// [open](SaAnswer::is_open), or a table. `None` for responses, for bytes that are no message
-    /// of the class, and for a wrong SM_Key, so that trying keys reveals nothing. `None` as well
-    /// while this SM is not master or has no plan, and for a LID that the directory does not have
-    /// yet: clients turn any status into an error at once, and repeat requests that get no answer.
+    /// of the class, and for a wrong SM_Key, so that trying keys reveals nothing. Also `None` while
+    /// this manager is not master or has no plan, and for a LID that the directory does not have
+    /// yet: clients turn any status into an error at once, but repeat requests that get no answer.
     pub fn handle(&mut self, request: SaRequest<'_>, now: Time) -> Option<SaAnswer> {
         let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
             let mad = header.mad();
@@ -56,7 +56,7 @@ impl Sa {
         Some(answer)
     }
 
-    /// Continues the search of an answer that is [open](SaAnswer::is_open), for as long as
+    /// Continues the search of an answer that is [open](SaAnswer::is_open), for as long as one
     /// [`SaAnswer::pull`] takes. Returns whether the search has ended.
     pub fn go_on(&mut self, answer: &mut SaAnswer) -> bool {
         let was_open = answer.is_open();
@@ -74,10 +74,10 @@ impl Sa {
         }
     }
 
-    /// The answer to a request of a version, method and attribute that the SA serves.
+    /// Answers a request whose version, method and attribute the SA supports.
     ///
     /// # Errors
-    /// The status of a request that is refused.
+    /// The status of a refused request.
     fn answer(
         &mut self,
         directory: &Arc<Directory>,
@@ -210,7 +210,7 @@ impl Sa {
         Ok(body)
     }
 
-    /// Notes the outcome of a request of `requester` to join or to leave a group, if it is for
+    /// Records the outcome of a request of `requester` to join or leave a group, if it is for
     /// itself: a proxy knows its own joins.
     fn note_join(
         &mut self,
@@ -239,7 +239,7 @@ impl Sa {
         }
     }
 
-    /// Takes the message if it answers a report. Returns whether it does.
+    /// Handles the message if it answers a report. Returns whether it does.
     fn report_answered(&mut self, request: SaRequest<'_>) -> bool {
         let Some((header, _)) = SaHeader::split(request.bytes) else {
             return false;

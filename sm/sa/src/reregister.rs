@@ -1,8 +1,8 @@
-//! Hosts that must register anew (IBA 14.4.11): those whose memberships and subscriptions ended
-//! while their ports were gone.
+//! Hosts that must register again (IBA 14.4.11), because their memberships and subscriptions ended
+//! while their ports were absent.
 //!
-//! A host that was reset registers anew by itself. One whose port stayed up while the path to it
-//! was cut does not.
+//! A host that was reset registers again by itself. A host whose port stayed up while the path to
+//! it was cut does not.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use rsm_ids::Guid;
 
 use super::directory::Directory;
 
-/// How many ports that are gone are kept: every port of a large subnet. Hosts beyond it register
-/// anew only after a reset or by hand.
+/// Bound of the absent ports that are kept: every port of a large subnet. Hosts beyond it register
+/// again only after a reset or by hand.
 const MAX_LOST: usize = 1 << 16;
 
-/// Ports whose hosts must register anew, at once or when they are back.
+/// Ports whose hosts must register again, at once or when they are back.
 #[derive(Debug, Default)]
 pub(super) struct LostRegistrations {
     lost: BTreeSet<Guid>,
     due: BTreeSet<Guid>,
-    /// Ports beyond [`MAX_LOST`].
+    /// Number of ports beyond [`MAX_LOST`].
     forgotten: u64,
 }
 
 impl LostRegistrations {
-    /// The registrations of these ports have ended.
+    /// Records that the registrations of these ports have ended.
     pub(super) fn lost(&mut self, ports: impl IntoIterator<Item = Guid>) {
         for port in ports {
             if self.lost.len() < MAX_LOST || self.lost.contains(&port) {
@@ -35,7 +35,7 @@ impl LostRegistrations {
         }
     }
 
-    /// The subnet has changed: lost ports that are back are due.
+    /// Handles a change of the subnet: absent ports that are back are due.
     pub(super) fn ports_changed(&mut self, directory: &Directory) {
         let is_back = |port: &Guid| directory.by_guid(*port).is_some();
         let back: Vec<Guid> = self.lost.iter().copied().filter(is_back).collect();
@@ -50,7 +50,7 @@ impl LostRegistrations {
         !self.due.is_empty()
     }
 
-    /// The ports that are due, each once.
+    /// The ports that are due, each returned once; `None` if there are none.
     pub(super) fn take(&mut self) -> Option<BTreeSet<Guid>> {
         self.is_due().then(|| std::mem::take(&mut self.due))
     }

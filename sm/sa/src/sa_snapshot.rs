@@ -6,17 +6,17 @@ use rsm_state::{Role, Snapshot};
 
 use super::directory::Directory;
 
-/// A snapshot arranged for queries. Making it takes some milliseconds for a large subnet, so that
-/// another thread than the SA's may make it.
+/// A snapshot indexed for queries. Building it takes some milliseconds for a large subnet, so that
+/// another thread than the SA's may do it.
 #[derive(Clone, Debug, Default)]
 pub struct SaSnapshot {
-    /// `None` until the first plan is in force.
+    /// Directory of ports; `None` until the first plan is in force.
     pub(super) directory: Option<Arc<Directory>>,
     pub(super) is_master: bool,
 }
 
 impl SaSnapshot {
-    /// Made of `snapshot`; parts of `previous` are kept where nothing has changed.
+    /// Builds the index of `snapshot`; keeps parts of `previous` that have not changed.
     pub fn of(snapshot: &Snapshot, previous: Option<&SaSnapshot>) -> SaSnapshot {
         let previous = previous.and_then(|previous| previous.directory.as_ref());
         SaSnapshot {
@@ -53,9 +53,9 @@ impl SaSnapshot {
         }
     }
 
-    /// Computes ahead of time the columns that path queries would else compute one by one. Takes
-    /// seconds for thousands of switches with links of several kinds, and nothing where all are
-    /// alike; any thread may call it while the SA answers.
+    /// Computes ahead of time the columns that path queries would otherwise compute one by one.
+    /// Takes seconds for thousands of switches with links of several kinds, and no time if all
+    /// links are alike. Any thread may call it while the SA answers.
     pub fn prepare(&self) {
         if let Some(directory) = &self.directory {
             directory.minima.prepare();

@@ -1,4 +1,5 @@
-//! Round-robin searches for Gets without a LID, whose record takes more than one step to find.
+//! Searches for Gets without a LID, whose record takes more than one step to find, served
+//! round-robin.
 
 use std::collections::VecDeque;
 
@@ -7,34 +8,33 @@ use rsm_mad::Time;
 
 use super::{Sa, SaAnswer};
 
-/// How many there are at once. Each checks a thousand candidates in a turn and some hundred
-/// thousand in total, so that the last of so many is answered within seconds, about as long as a
-/// host waits.
+/// Bound of the open searches. Each checks a thousand candidates per turn and some hundred thousand
+/// in total, so that the last of so many is answered within seconds, about as long as a host waits.
 const MAX_SEARCHES: usize = 64;
 
-/// Searches for one LID; the rest is for others.
+/// Bound of the searches for one LID; the remaining ones are for others.
 const MAX_PER_CLIENT: usize = 8;
 
 /// A search for an answer.
 #[derive(Debug)]
 struct Search {
     answer: SaAnswer,
-    /// When the request arrived.
+    /// Time at which the request arrived.
     at: Time,
 }
 
-/// The open searches, in turn.
+/// The open searches, in the order of their turns.
 #[derive(Debug, Default)]
 pub struct Searches(VecDeque<Search>);
 
 /// The result of [`Searches::take`].
 #[derive(Debug)]
 pub enum Taken {
-    /// The search takes its turns from now on.
+    /// The search was accepted and will get turns.
     InTurn,
-    /// A repetition of a request whose search is open already.
+    /// The request is a repetition of one whose search is open already.
     Again,
-    /// There is no room.
+    /// There is no room; the answer says so.
     Refused(Box<SaAnswer>),
 }
 
@@ -44,7 +44,7 @@ impl Searches {
         self.0.is_empty()
     }
 
-    /// Takes an open answer, to a request that arrived at `at`.
+    /// Accepts an open answer, to a request that arrived at `at`.
     pub fn take(&mut self, answer: SaAnswer, at: Time) -> Taken {
         let remote = answer.remote;
         let tid = answer.header().mad().tid();
@@ -69,8 +69,8 @@ impl Searches {
             .count()
     }
 
-    /// Gives the next search its turn. Returns the answer, if it is complete then, and when its
-    /// request arrived.
+    /// Gives the next search its turn. Returns the answer, if it is then complete, and the time at
+    /// which its request arrived.
     pub fn go_on(&mut self, sa: &mut Sa) -> Option<(SaAnswer, Time)> {
         let Search { mut answer, at } = self.0.pop_front()?;
         if sa.go_on(&mut answer) {
@@ -136,7 +136,7 @@ mod tests {
             }
         }
         assert_eq!(taken, MAX_PER_CLIENT);
-        // A repetition before the answer.
+        // The request is repeated before its answer.
         let again = searches.take(open(1, 0, 9), Time::ZERO);
         assert!(matches!(again, Taken::Again));
         for lid in 2..100 {

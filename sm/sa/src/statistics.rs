@@ -10,7 +10,8 @@ use rsm_mad::wire::sa::SaStatus;
 use super::latencies::{Latencies, LatencyCounts};
 use super::query::{ATTRIBUTES, METHODS};
 
-/// The statuses that are counted apart: those of all classes, and those of this one (IBA 15.2.3).
+/// Statuses that have counters of their own: those of all classes, and those of this one (IBA
+/// 15.2.3).
 const STATUSES: [Status; 15] = [
     Status::OK,
     Status::BUSY,
@@ -29,13 +30,13 @@ const STATUSES: [Status; 15] = [
     SaStatus::REQ_PRIORITY_SUGGESTED,
 ];
 
-/// Counters since the start; several threads count, and others may read them meanwhile.
+/// Counters since the start. Several threads may count, while others read.
 #[derive(Debug)]
 pub struct Statistics {
-    /// By place in [`ATTRIBUTES`] and [`METHODS`].
+    /// Requests, by index in [`ATTRIBUTES`] and [`METHODS`].
     requests: [[AtomicU64; METHODS.len()]; ATTRIBUTES.len()],
     other_requests: AtomicU64,
-    /// By place in [`STATUSES`].
+    /// Answers, by index in [`STATUSES`].
     answers: [AtomicU64; STATUSES.len()],
     other_answers: AtomicU64,
     latencies: Latencies,
@@ -49,42 +50,42 @@ pub struct Statistics {
     act_count: AtomicU32,
 }
 
-/// A reading of the counters. Each is right by itself; together they are not of one moment.
+/// Values of the counters. Each is exact; together they are not of one moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct SaCounters {
-    /// Accepted requests, by attribute and method; unknown ones count under [`SaCounters::OTHER`].
-    /// Without zeroes.
+    /// Accepted requests by attribute and method, without zeroes. Unknown ones count under
+    /// [`SaCounters::OTHER`].
     pub requests: BTreeMap<(AttrId, Method), u64>,
-    /// Answers, by status. Without zeroes.
+    /// Answers by status, without zeroes.
     pub answers: BTreeMap<Status, u64>,
-    /// The time from reading a request at the port until its answer is handed on: the datagram, or
-    /// the first of a table.
+    /// Times from reading a request at the port until its answer is passed on: the datagram, or the
+    /// first one of a table.
     pub latencies: LatencyCounts,
-    /// Requests refused with BUSY for lack of room before they were looked at, and tables refused
+    /// Requests refused with BUSY for lack of room before they were examined, and tables refused
     /// for lack of room.
     pub busy: u64,
-    /// Messages dropped without an answer for lack of room: packets of longer messages, which come
-    /// again, and answers. Also refusals that could not be sent.
+    /// Messages dropped without an answer for lack of room: packets of longer messages, which are
+    /// repeated, and answers. Also refusals that could not be sent.
     pub dropped: u64,
     /// Answers that could not be sent.
     pub failed: u64,
     /// Messages that get no answer: responses, and bytes that are no message of the class.
     pub ignored: u64,
-    /// Requests with an SM_Key that is not the right one, which get no answer.
+    /// Requests with a wrong SM_Key, which get no answer.
     pub wrong_keys: u64,
     /// Traps of ports that the directory does not have, which no subscriber gets.
     pub unknown_issuers: u64,
-    /// Requests that got no answer because this SM is not master, has no plan yet, or does not have
-    /// the requester's LID in its directory yet.
+    /// Requests that got no answer because this manager is not master, has no plan yet, or does not
+    /// have the requester's LID in its directory yet.
     pub unserved: u64,
 }
 
 impl SaCounters {
-    /// Unknown attributes and methods count under this key, so that a requester cannot fill the
-    /// table with numbers.
+    /// Key of unknown attributes and methods, so that a requester cannot fill the table with
+    /// numbers.
     pub const OTHER: (AttrId, Method) = (AttrId(0), Method(0));
 
-    /// Statuses that the class does not have count under this key.
+    /// Key of statuses that the class does not have.
     pub const OTHER_STATUS: Status = Status(u16::MAX);
 }
 
@@ -137,7 +138,7 @@ impl Statistics {
         add(place.map_or(&self.other_answers, |place| &self.answers[place]));
     }
 
-    /// Counts an answer handed on, so long after the SA read its request.
+    /// Counts an answer that was passed on, with the time since the SA read its request.
     pub fn answered(&self, latency: Duration) {
         self.latencies.add(latency);
     }
@@ -177,17 +178,17 @@ impl Statistics {
         add(&self.unserved);
     }
 
-    /// Makes `act_count` SMInfo.ActCount of this manager, which counts its work beside the SA.
+    /// Sets ActCount in this manager's SMInfo, which counts its work besides the SA.
     pub fn show_act_count(&self, act_count: u32) {
         self.act_count.store(act_count, Ordering::Relaxed);
     }
 
-    /// SMInfo.ActCount of this manager.
+    /// ActCount in this manager's SMInfo.
     pub(crate) fn act_count(&self) -> u32 {
         self.act_count.load(Ordering::Relaxed)
     }
 
-    /// The counts so far.
+    /// Values of the counters so far.
     pub fn counters(&self) -> SaCounters {
         let rows = ATTRIBUTES.into_iter().zip(&self.requests);
         let known = rows.flat_map(|(attribute, row)| {

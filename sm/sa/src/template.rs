@@ -1,15 +1,15 @@
-//! Matching records against the one that came with a query.
+//! Matches records against the record of a query.
 
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaStatus};
 
-/// The bytes of one unit of comparison.
+/// Bytes of one unit of comparison.
 const UNIT: usize = 8;
 
-/// A record of which only some components count (IBA 15.4.4): the pattern of a query.
+/// The pattern of a query: a record of which only some components count (IBA 15.4.4).
 ///
-/// The component mask is turned into a mask of the record's bits once, so that any query compares a
-/// few words of each record.
+/// The component mask is converted once into a mask of the record's bits, so that any query
+/// compares a few words of each record.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Template {
     mask: [u64; SA_DATA_LEN / UNIT],
@@ -17,24 +17,23 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// The components of `record` that are in `mask` and not in `apart`.
+    /// The pattern of the components of `record` that are in `mask` and not in `not_compared`.
     ///
     /// # Errors
-    /// ERR_REQ_INVALID for a component that the record does not have. Reserved ones count for
-    /// nothing.
+    /// ERR_REQ_INVALID for a component that the record does not have. Reserved ones are ignored.
     pub(super) fn new<R: Record>(
         record: &R,
         mask: ComponentMask,
-        apart: ComponentMask,
+        not_compared: ComponentMask,
     ) -> Result<Template, Status> {
         let last = R::COMPONENTS.last().map_or(0, |last| last.mask.0);
-        // Everything up to the last component, reserved ones included.
+        // Everything up to the last component, including reserved ones.
         if mask.0 > last | (last.wrapping_sub(1)) {
             return Err(SaStatus::REQ_INVALID);
         }
-        let compared = mask.without(apart);
+        let compared = mask.without(not_compared);
         if compared.is_empty() {
-            // As for most queries, which give a key that the caller looks up.
+            // Most queries only have a key that the caller looks up.
             return Ok(Template::default());
         }
         let mut bits = [0; SA_DATA_LEN];
@@ -63,7 +62,7 @@ impl Template {
     }
 }
 
-/// Sets `width` bits from bit `offset` on, bit 0 being the most significant of byte 0.
+/// Sets `width` bits from bit `offset` on; bit 0 is the most significant bit of byte 0.
 fn set_bits(bytes: &mut [u8; SA_DATA_LEN], offset: u16, width: u16) {
     for bit in offset..offset + width {
         bytes[usize::from(bit / 8)] |= 0x80 >> (bit % 8);

@@ -1,24 +1,25 @@
-//! Trust in requesters: which keys and records they see, and what of other hosts they change.
+//! Trust in requesters: which keys and records they see, and which of other hosts' registrations
+//! they may change.
 
 use rsm_config::KNOWN_KEY;
 use rsm_mad::wire::attr::PortInfo;
 
-/// The trust in a requester, by the SM_Key of its request (IBA 15.4.1).
+/// Trust in a requester, by the SM_Key of its request (IBA 15.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trust {
-    /// The requester showed the key: it sees keys, and records that are for trusted requesters
-    /// only.
+    /// The requester showed the key: it sees keys, and records for trusted requesters only.
     Trusted,
     /// The requester showed no key: keys read as 0.
     Untrusted,
 }
 
 impl Trust {
-    /// The trust that `shown` gives if `sa_key` is the SA's key, or 0 where it has none; `None` for
-    /// a wrong key, whose request is discarded.
+    /// The trust given by the key `shown`, if `sa_key` is the SA's key, or 0 if it has none. `None`
+    /// for a wrong key, whose request is discarded.
     ///
-    /// The key that everybody knows opens nothing, and closes nothing: tools of OpenSM's sites show
-    /// it unasked. Where the SA has no key there is none to find out, and no request is discarded.
+    /// The key that every host knows gives no trust, and causes no discard: tools at OpenSM's sites
+    /// show it unasked. If the SA has no key, there is none to find out, and no request is
+    /// discarded.
     pub fn of(shown: u64, sa_key: u64) -> Option<Trust> {
         match (shown, sa_key) {
             (0 | KNOWN_KEY, _) | (_, 0) => Some(Trust::Untrusted),

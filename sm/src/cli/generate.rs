@@ -7,7 +7,7 @@ use rsm_routing::{generate, ibnetdiscover};
 
 use super::output::print;
 
-/// Above the list of devices.
+/// Introduction above the list of devices.
 const DEVICES: &str = "\
 Simulated fabrics (rsm --fabric sim:…, rsm sim serve), generated or from a file, also take devices=NAME[+NAME…],
 and devices=mix:SEED for a mixture of all devices. A NAME may be old-once:FIELD or old-always:FIELD (answers to Set

@@ -10,18 +10,18 @@ use rsm_config::LogConfig;
 
 const MEGABYTE: u64 = 1_000_000;
 
-/// A log file. At its limit it is renamed, with `.1` after its name, and begun anew.
+/// Log file. At its limit it is renamed, with `.1` after its name, and a new one begins.
 pub(super) struct LogFile {
     path: PathBuf,
     file: File,
-    /// Bytes in the file.
+    /// Size of the file, in bytes.
     size: u64,
-    /// The most bytes of the file, if there is a limit.
+    /// Upper bound of the file's size in bytes; `None` for no bound.
     limit: Option<u64>,
 }
 
 impl LogFile {
-    /// Opens the file `path` as `config` says.
+    /// Opens the file `path` with the settings of `config`.
     pub(super) fn open(path: &Path, config: &LogConfig) -> io::Result<LogFile> {
         let mut options = OpenOptions::new();
         options.create(true);

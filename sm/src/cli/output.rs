@@ -1,8 +1,9 @@
-//! Standard output, whose closing by the reader is no error, and warnings on standard error.
+//! Prints to standard output, where a reader that closes it is no error, and warnings to standard
+//! error.
 
 use std::io::{self, IsTerminal as _, Write};
 
-/// Writes warnings to standard error from now on. To be called once.
+/// Writes warnings to standard error from now on. Call it once.
 pub(super) fn show_warnings() {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
@@ -13,7 +14,7 @@ pub(super) fn show_warnings() {
         .init();
 }
 
-/// Writes with `write` to standard output. A reader that went away (`| head`) is no error.
+/// Writes with `write` to standard output. A reader that has gone away (`| head`) is no error.
 pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! `rsm` without a subcommand: the daemon.
+//! `rsm` without a subcommand: runs the daemon.
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
@@ -107,15 +107,16 @@ fn dry_run(options: DryRunOptions, detail: Detail, format: Format) -> anyhow::Re
     })
 }
 
-/// Whether no state is kept: without `--state-dir` that of a simulated fabric, whose state is not
-/// the site's even with its configuration, and that of a single pass without a configuration.
+/// Tells whether to keep no state on disk. That holds without `--state-dir` for a simulated fabric,
+/// even with the site's configuration, because its state is not the site's; and for a single pass
+/// without a configuration.
 fn is_stateless(args: &ServeArgs, store_fabric: StoreFabric) -> bool {
     let is_simulated = store_fabric == StoreFabric::Simulation;
     args.state_dir.is_none() && (is_simulated || args.once && args.config.is_none())
 }
 
-/// Takes from a site's configuration what a simulation would write to: its log, its dumps, its
-/// socket, and its keys in etcd. The command line may name others.
+/// Removes from a site's configuration whatever a simulation would write to: log, dumps, socket,
+/// and keys in etcd. The command line may name others.
 fn keep_off_site(config: &mut Config) {
     config.log.file = None;
     config.dump.dir = None;
@@ -160,17 +161,17 @@ fn start_log(args: &ServeArgs, config: &LogConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The directives of the log filter `wanted`: a bare level is that of rsm, and its libraries then
-/// log warnings and errors only. A list of directives stays as it is.
+/// Directives of the log filter `wanted`. A bare level applies to rsm; its libraries then log
+/// warnings and errors only. A list of directives stays unchanged.
 fn directives(wanted: &str) -> String {
     let Ok(level) = wanted.trim().parse::<LevelFilter>() else {
         return wanted.to_owned();
     };
-    // Targets match by their beginning: this one covers rsm_api, rsm_mad and the other crates, too.
+    // Targets match by prefix, so this one also covers rsm_api, rsm_mad and the other crates.
     format!("{},rsm={level}", level.min(LevelFilter::WARN))
 }
 
-/// The address of an option, `off` for none; `None` without the option.
+/// Parses the address of an option: `None` without the option, `Some(None)` for `off`.
 fn address(option: Option<&str>) -> anyhow::Result<Option<Option<SocketAddr>>> {
     let Some(text) = option else {
         return Ok(None);
@@ -184,7 +185,7 @@ fn address(option: Option<&str>) -> anyhow::Result<Option<Option<SocketAddr>>> {
     Ok(Some(Some(address)))
 }
 
-/// The settings of the command line, which override the configuration file.
+/// Settings of the command line, which override the configuration file.
 fn overrides(args: &ServeArgs, store_fabric: StoreFabric) -> anyhow::Result<daemon::Overrides> {
     let listen = address(args.listen.as_deref())?;
     let http = address(args.http.as_deref())?;

@@ -1,4 +1,5 @@
-//! Access to the API: the files of roles, certificates and keys of tokens, and the audit log.
+//! Controls access to the API: the files of roles, certificates and keys of tokens, and the audit
+//! log.
 //!
 //! A file that cannot be used changes nothing that is in force, and is a finding. At the start
 //! nothing is in force yet: without a usable file of roles only user 0 has rights at the socket,
@@ -24,13 +25,13 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::findings::{DaemonFindings, Part};
 
-/// How long before the end of the server's certificate a finding appears.
+/// Time before the end of the server's certificate at which a finding appears.
 const ENDS_SOON: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Time between two looks at the end of the certificate.
+/// Time between two checks of the certificate's end.
 const LOOK_EVERY: Duration = Duration::from_secs(3600);
 
-/// Access to the API. Clones share it.
+/// Access to the API. Clones share one state.
 #[derive(Clone)]
 pub(super) struct Access {
     gate: Arc<Gate>,
@@ -40,20 +41,20 @@ pub(super) struct Access {
     state: Arc<Mutex<State>>,
 }
 
-/// The result of the last reading of the files.
+/// Result of the last reading of the files.
 #[derive(Default)]
 struct State {
     roles: Option<RoleTable>,
     api_tokens: Option<ApiTokens>,
-    /// The text of the key set in force.
+    /// Text of the key set in force; `None` without one.
     key_set: Option<String>,
     certificate_ends: Option<i64>,
     faults: Vec<String>,
 }
 
 impl Access {
-    /// Reads the files that the configuration names; the audit log is in `state_dir`, if there is
-    /// one.
+    /// Reads the files that the configuration names. Writes the audit log in `state_dir`, if there
+    /// is one.
     ///
     /// # Errors
     /// The thread of the audit log cannot be started.
@@ -87,17 +88,17 @@ impl Access {
         Ok(access)
     }
 
-    /// The gate before all calls.
+    /// Gate that checks every call.
     pub(super) fn gate(&self) -> Arc<Gate> {
         self.gate.clone()
     }
 
-    /// The TLS of the TCP address, if it has any.
+    /// TLS of the TCP address; `None` where it uses none.
     pub(super) fn tls(&self) -> Option<Arc<ServerTls>> {
         self.tls.clone()
     }
 
-    /// Reads all files again. What cannot be used leaves in force what was.
+    /// Reads all files again. A file that cannot be used leaves the earlier content in force.
     pub(super) fn reload(&self, api: &ApiConfig, http: &HttpConfig) {
         let mut state = self.state.lock();
         state.faults.clear();
@@ -134,7 +135,8 @@ impl Access {
         self.report();
     }
 
-    /// Reads the file of roles. Returns whether processes without a line have rights at the socket.
+    /// Reads the file of roles. Returns whether processes that it does not list have rights at the
+    /// socket.
     fn read_roles(&self, api: &ApiConfig, state: &mut State) -> bool {
         let Some(path) = &api.roles_file else {
             state.roles = None;
@@ -174,7 +176,7 @@ impl Access {
         self.findings.report(Part::Access, findings.collect());
     }
 
-    /// Looks at the end of the certificate again and again.
+    /// Checks the end of the certificate periodically, for ever.
     pub(super) async fn watch_certificate(self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -200,7 +202,7 @@ fn audit(dir: &Path, api: &ApiConfig, findings: DaemonFindings) -> anyhow::Resul
         .context("cannot start the thread of the audit log")
 }
 
-/// Reads the keys of tokens; without usable ones, those of before stay.
+/// Reads the keys of tokens. Without usable ones, the earlier keys stay in force.
 fn read_keys(api: &ApiConfig, state: &mut State) -> Option<TokenVerifier> {
     let Some(path) = &api.jwks_file else {
         state.key_set = None;
@@ -235,7 +237,7 @@ fn read_keys(api: &ApiConfig, state: &mut State) -> Option<TokenVerifier> {
     }
 }
 
-/// Reads the tokens of the REST interface; if they cannot be used, those of before stay.
+/// Reads the tokens of the REST interface. If they cannot be used, the earlier ones stay in force.
 fn read_api_tokens(http: &HttpConfig, state: &mut State) {
     let Some(path) = http.ufm_tokens_file.as_ref().filter(|_| http.ufm) else {
         state.api_tokens = None;
@@ -287,7 +289,8 @@ fn unix_s() -> i64 {
     i64::try_from(since.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
 }
 
-/// The fault of a certificate that ends at `ends`, in seconds since the Unix epoch.
+/// Severity and text of the fault if the certificate ends soon; `ends` and `now` are in seconds
+/// since the Unix epoch.
 fn ending(ends: i64, now: i64) -> Option<(Severity, String)> {
     let left = ends.saturating_sub(now);
     let soon = i64::try_from(ENDS_SOON.as_secs()).unwrap_or(i64::MAX);

@@ -1,26 +1,27 @@
-//! Answers that have arrived come before deadlines.
+//! Handles answers that have arrived before deadlines.
 
 use std::time::Duration;
 
 use rsm_mad::Time;
 
-/// How long deadlines wait at most for what has arrived: a flood of datagrams holds them up no
-/// longer.
+/// Longest time that deadlines wait for datagrams that have arrived, so that a flood of datagrams
+/// cannot hold them up.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
-/// How often a deadline that waits looks again.
+/// Time after which a waiting deadline is looked at again.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Decides whether deadlines that are due are handled now, or after the datagrams that wait to be
 /// read.
 #[derive(Default, Debug)]
 pub(super) struct ArrivalsFirst {
-    /// Since when deadlines wait.
+    /// Time since which deadlines wait; `None` while none waits.
     since: Option<Time>,
 }
 
 impl ArrivalsFirst {
-    /// Whether deadlines due at `now` are handled now; `unread`: a datagram that has arrived waits.
+    /// Tells whether deadlines that are due at `now` may be handled now. `unread` says that a
+    /// datagram that has arrived waits to be read.
     pub(super) fn permits_deadlines(&mut self, unread: bool, now: Time) -> bool {
         let since = *self.since.get_or_insert(now);
         let permits = !unread || now.since(since) >= LONGEST_WAIT;

@@ -1,4 +1,4 @@
-//! The port that the daemon manages the subnet through: hardware, or a simulated fabric.
+//! Opens the port through which the daemon manages the subnet: hardware, or a simulated fabric.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -24,24 +24,24 @@ use rsm_store::StoreFabric;
 use super::findings::{DaemonFindings, Part};
 use crate::offline;
 
-/// Which fabric: `umad`, `umad:CA`, `umad:CA:PORT` or `sim:SPEC`.
+/// Fabric to use: `umad`, `umad:CA`, `umad:CA:PORT` or `sim:SPEC`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FabricSpec {
-    /// Hardware.
+    /// Hardware port.
     Umad {
-        /// Name of the channel adapter.
+        /// Name of the channel adapter; `None` to choose the first with an active port.
         ca: Option<String>,
-        /// Number of its port.
+        /// Port number at the adapter; `None` to choose the first active port.
         port: Option<PortNum>,
     },
-    /// A simulated fabric: a generator's specification, or a file in ibnetdiscover's or ibsim's
+    /// Simulated fabric: a generator's specification, or a file in ibnetdiscover's or ibsim's
     /// format.
     Sim(String),
 }
 
 impl FabricSpec {
-    /// The kind of fabric: also `umad` is simulated where `rsm sim run` runs rsm. ibsim stands in for
-    /// hardware, as the preloaded library does that another program has loaded.
+    /// Kind of the fabric for its store. `umad` is also simulated where `rsm sim run` runs rsm.
+    /// ibsim counts as hardware, as does the preloaded library that another program has loaded.
     #[must_use]
     pub fn store_fabric(&self) -> StoreFabric {
         match self {
@@ -95,16 +95,16 @@ impl std::fmt::Display for FabricSpec {
     }
 }
 
-/// How the daemon uses a port.
+/// Manner in which the daemon uses a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Presence {
-    /// As a subnet manager: traps and requests of others arrive.
+    /// Acts as a subnet manager: receives traps and requests of others.
     Manager,
-    /// Only to send Gets, beside a subnet manager that may run on the same port.
+    /// Only sends Gets, beside a subnet manager that may run on the same port.
     Observer,
 }
 
-/// An open port of either kind.
+/// Open port of either kind.
 pub(super) enum Attachment {
     Umad(UmadTransport),
     Sim(SimTransport),
@@ -133,7 +133,7 @@ impl Transport for Attachment {
     }
 }
 
-/// The port, with or without a trace of its datagrams.
+/// Port, with or without a trace of its datagrams.
 pub(super) enum Line {
     Plain(Attachment),
     Traced(Traced<Attachment>, Trace),
@@ -147,7 +147,7 @@ impl Line {
         }
     }
 
-    /// Whether a datagram has arrived that no sink was called for.
+    /// Tells whether a datagram has arrived that was not passed to a sink yet.
     pub(super) fn has_unread(&self) -> bool {
         let port = match self {
             Line::Plain(port) => port,
@@ -159,7 +159,7 @@ impl Line {
         }
     }
 
-    /// The sending half of the SA.
+    /// Sending half for the SA.
     pub(super) fn sa(&mut self) -> Arc<dyn SaPort> {
         let (port, trace) = match self {
             Line::Plain(port) => (port, None),
@@ -173,7 +173,7 @@ impl Line {
         }
     }
 
-    /// The sending half of performance management.
+    /// Sending half for performance management.
     pub(super) fn performance(&mut self) -> Arc<dyn PerformancePort> {
         let (port, trace) = match self {
             Line::Plain(port) => (port, None),
@@ -200,17 +200,17 @@ impl Line {
         }
     }
 
-    /// Writes the buffered trace out.
+    /// Flushes the buffered trace.
     pub(super) fn finish(&mut self) {
         if let Line::Traced(_, trace) = self {
-            // `report_end` reports an error here as any other of the trace.
+            // `report_end` reports this error as it reports any other error of the trace.
             let _ = trace.flush();
         }
     }
 }
 
-/// Opens the port that `spec` names, with the GUID of the configuration (`sm.guid`) where `spec`
-/// leaves the adapter open. A simulated fabric comes with its handle and netlist.
+/// Opens the port that `spec` names; where `spec` leaves the adapter open, the port with the
+/// configured GUID (`sm.guid`). For a simulated fabric also returns its handle and netlist.
 pub(super) fn open(
     spec: &FabricSpec,
     guid: Option<Guid>,
@@ -275,7 +275,7 @@ pub(super) fn open(
     Ok((line, simulated))
 }
 
-/// Adds what an operator can do, and which option chose the port.
+/// Adds to the error what an operator can do, and which option chose the port.
 fn explain(error: UmadError, selector: &UmadSelector) -> anyhow::Error {
     let context = match (&error, selector.guid) {
         (UmadError::NoAdapter | UmadError::Library(_), _) => {
@@ -290,7 +290,7 @@ fn explain(error: UmadError, selector: &UmadSelector) -> anyhow::Error {
     anyhow::Error::new(error).context(context)
 }
 
-/// Warns where `--fabric` names an adapter that has not the port of `sm.guid`.
+/// Warns if `--fabric` names an adapter that lacks the port of `sm.guid`.
 fn warn_of_another_port(configured: Option<Guid>, opened: &LocalPort) {
     if let Some(guid) = configured.filter(|&guid| guid != opened.port_guid) {
         tracing::warn!(
@@ -302,8 +302,8 @@ fn warn_of_another_port(configured: Option<Guid>, opened: &LocalPort) {
     }
 }
 
-/// Reports a finding when the trace ends early. It does not resume: half a record would be in its
-/// middle.
+/// Reports a finding when the trace ends early. The trace does not resume, because a partial record
+/// would be in its middle.
 fn report_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
     let path = path.display().to_string();
     trace.on_error(move |error| {
@@ -315,18 +315,18 @@ fn report_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
     });
 }
 
-/// Seed of the simulation's faults. The daemon runs in real time, so that no seed would repeat a
-/// run.
+/// Seed of the simulation's faults. The daemon runs in real time, so no seed would make a run
+/// repeatable.
 pub(super) const SEED: u64 = 1;
 
-/// A simulated fabric that runs.
+/// Simulated fabric that runs.
 pub(super) struct Simulated {
     pub(super) handle: SimHandle,
     pub(super) netlist: Netlist,
 }
 
-/// The port of the subnet manager in a simulated fabric: the first host's with a cable, else the
-/// first switch's.
+/// Port of the subnet manager in a simulated fabric: that of the first host with a cable, else of
+/// the first switch.
 pub(super) fn default_attachment(netlist: &Netlist) -> Option<(Guid, PortNum)> {
     let nodes = netlist.nodes();
     let host = netlist
@@ -343,10 +343,10 @@ pub(super) fn default_attachment(netlist: &Netlist) -> Option<(Guid, PortNum)> {
     })
 }
 
-/// How many GUIDs of a simulated fabric an error names; the others are counted.
+/// Number of GUIDs of a simulated fabric that an error names; it counts the others.
 const NAMED_GUIDS: usize = 8;
 
-/// The port with that GUID in a simulated fabric.
+/// Port with that GUID in a simulated fabric.
 fn attachment_at(netlist: &Netlist, guid: Guid) -> anyhow::Result<(Guid, PortNum)> {
     let nodes = netlist.nodes();
     if let Some((node, port)) = netlist.by_port_guid(guid) {

@@ -1,10 +1,10 @@
-//! The one place where the daemon reads the time.
+//! Reads the time, as the only place in the daemon.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rsm_mad::Time;
 
-/// The time since the daemon started, and its start in Unix time.
+/// Clock that counts from the start of the daemon, with the start in Unix time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     origin: Instant,
@@ -34,7 +34,7 @@ impl Clock {
         Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The moment for tokio's timers.
+    /// Converts a time to the instant that tokio's timers take.
     pub(super) fn instant(self, at: Option<Time>) -> Option<tokio::time::Instant> {
         at.map(|at| {
             tokio::time::Instant::from_std(self.origin + Duration::from_nanos(at.as_nanos()))

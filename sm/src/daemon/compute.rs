@@ -1,17 +1,19 @@
-//! Priorities of threads: low where they compute routes and proofs, high for the one of the SA.
+//! Sets priorities of threads: low for those that compute routes and proofs, high for that of the
+//! SA.
 //!
 //! A plan of a large subnet keeps every processor busy for a while. The threads that receive,
 //! answer hosts or drive the sweep need microseconds, and must get a processor at once.
 
 use rayon::ThreadPoolBuilder;
 
-/// The nice value of these threads, of 19. At 5, a thread gets a third of the share of a thread at
-/// 0, so that a plan still ends under a flood of SA requests.
+/// Nice value of computing threads, of 19 at most. At 5, a thread gets a third of the processor
+/// share of a thread at 0, so that a plan still ends under a flood of SA requests.
 const NICE: i32 = 5;
 
-/// Lowers the priority of all parallel computation in the process. Call it before the first one.
+/// Lowers the priority of all parallel computation in the process. Call it before the first
+/// computation.
 pub(super) fn give_way() {
-    // A process that runs more than one daemon has this pool already.
+    // A process that runs more than one daemon has the thread pool already.
     if let Err(error) = threads().build_global() {
         tracing::debug!(%error, "the threads that compute are kept as they are");
     }
@@ -23,32 +25,32 @@ fn threads() -> ThreadPoolBuilder {
         .start_handler(|_| step_back())
 }
 
-/// Runs `work` on one of these threads, and waits for it.
+/// Runs `work` on one of the computing threads, and waits for it.
 ///
 /// # Panics
-/// When `work` does.
+/// `work` panics.
 pub(super) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     rayon::scope(|_| work())
 }
 
 /// Lowers the priority of the calling thread.
 pub(super) fn step_back() {
-    // On Linux this concerns the thread, elsewhere the process.
+    // On Linux the call concerns the thread, elsewhere the process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         tracing::debug!(%error, "a thread that computes does not give way");
     }
 }
 
-/// How far the SA's thread is ahead of the others. With 2, a processor that it shares with the core
-/// under a flood of requests still gives the core two fifths.
+/// Steps of the nice value by which the SA's thread is ahead of the others. With 2, a processor
+/// that it shares with the core under a flood of requests still gives the core two fifths.
 const AHEAD: i32 = 2;
 
 /// Raises the priority of the calling thread above that of the core: an answer to a host takes
 /// microseconds, and a turn of the core after a change of the fabric takes milliseconds. That needs
 /// CAP_SYS_NICE.
 pub(super) fn step_ahead() {
-    // As in `step_back`.
+    // On Linux the call concerns the thread, elsewhere the process.
     #[cfg(target_os = "linux")]
     {
         let ahead = rustix::process::getpriority_process(None)
@@ -86,7 +88,7 @@ mod tests {
             step_ahead();
             nice()
         });
-        // Without CAP_SYS_NICE it stays where it is.
+        // Without CAP_SYS_NICE the priority stays as it is.
         assert!([own, own - AHEAD].contains(&ahead.join().unwrap()));
         assert_eq!(nice(), own);
     }

@@ -1,7 +1,7 @@
 //! `rsm --dry-run`: reads a subnet, plans for it, and reports the Sets that rsm would send.
 //!
-//! It sends only Gets: it sets no IsSM bit, answers neither SMInfo nor traps, runs no SA and writes
-//! no store. So it runs beside a master, which notices no more than a few Gets.
+//! Sends only Gets: sets no IsSM bit, answers neither SMInfo nor traps, runs no SA and writes no
+//! store. So it can run beside a master, which notices no more than a few Gets.
 
 use std::path::PathBuf;
 
@@ -22,13 +22,13 @@ use super::{EVENTS_AT_ONCE, INBOX, ONCE_REPAIRS, compute, settings, sink, sleep_
 
 /// Options of a dry run.
 pub struct DryRunOptions {
-    /// The fabric to read.
+    /// Fabric to read.
     pub fabric: FabricSpec,
-    /// The configuration, with the command line applied.
+    /// Configuration, with the command line applied.
     pub config: Config,
-    /// Write all datagrams to this file.
+    /// File to write all datagrams to; `None` for no trace.
     pub trace: Option<PathBuf>,
-    /// Accept routes that can deadlock.
+    /// Accepts routes that can deadlock.
     pub accept_credit_loops: bool,
 }
 
@@ -104,7 +104,7 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
     Ok(report)
 }
 
-/// Sends a Get. The core of a dry run sends nothing else; any other method is an error.
+/// Sends a Get. The core of a dry run sends nothing else, so any other method is an error.
 fn ask(
     line: &mut Line,
     datagram: &Datagram,
@@ -127,7 +127,7 @@ fn ask(
     Ok(())
 }
 
-/// The report, once the core has planned.
+/// Report, once the core has planned; `None` before.
 fn finished(
     core: &Core,
     sets: Option<Vec<Foreseen>>,

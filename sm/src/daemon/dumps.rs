@@ -1,4 +1,4 @@
-//! Files in OpenSM's formats after each convergence.
+//! Writes files in OpenSM's formats after each convergence.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use super::findings::{DaemonFindings, Part};
 use super::state_dir::{self, CHECK_EVERY};
 
-/// Writes snapshots to files, on a thread of its own; of several that wait, it writes only the
-/// last.
+/// Writes snapshots to files, on a thread of its own. Of several snapshots that wait, it writes
+/// only the last.
 ///
-/// It repeats a failed dump every [`CHECK_EVERY`], and reports a finding meanwhile.
+/// Repeats a failed dump every [`CHECK_EVERY`], and reports a finding in the meantime.
 pub(super) struct Dumper {
     running: Option<Running>,
 }
@@ -68,11 +68,11 @@ impl Dumper {
     }
 }
 
-/// The folder that dumps are written to.
+/// Folder that dumps are written to.
 struct Folder {
     dir: PathBuf,
     findings: DaemonFindings,
-    /// The snapshot of the last dump, if that failed.
+    /// Snapshot whose dump failed; `None` after a dump that succeeded.
     owed: Option<Arc<Snapshot>>,
 }
 
@@ -112,8 +112,8 @@ impl Folder {
         }
     }
 
-    /// Checks whether the next dump could be written. Until the subnet changes, the present files
-    /// show it as it is.
+    /// Checks whether the next dump could be written. Does not write one, because the present files
+    /// still show the subnet as it is.
     fn check(&self) {
         match state_dir::check(&self.dir) {
             Ok(()) => self.findings.clear(Part::Dumps),

@@ -1,4 +1,5 @@
-//! `rsm sim serve`: simulated hardware without a manager, for programs that start with the shim.
+//! `rsm sim serve`: runs simulated hardware without a manager, for programs that start with the
+//! shim.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,15 +25,15 @@ use crate::offline;
 /// Time between two checks that the fabric is still served.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A simulated fabric and its addresses.
+/// Simulated fabric and its addresses.
 pub struct FabricServer {
-    /// A file in ibnetdiscover's or ibsim's format, or a generator's specification.
+    /// File in ibnetdiscover's or ibsim's format, or a generator's specification.
     pub fabric: String,
-    /// The treatment of lines of the file that cannot be read.
+    /// Treatment of lines of the file that cannot be read.
     pub strictness: Strictness,
-    /// The socket that the shim connects to.
+    /// Socket that the shim connects to.
     pub socket: PathBuf,
-    /// Address of the gRPC Simulation service, if it is served.
+    /// Address of the gRPC Simulation service; `None` to serve none.
     pub listen: Option<SocketAddr>,
 }
 
@@ -82,13 +83,13 @@ pub async fn serve_fabric(
             }
         }
     }
-    // Dropping it ends the API.
+    // Dropping the sender stops the API.
     drop(api);
     drop(server);
     Ok(())
 }
 
-/// Serves the Simulation API; returns its address, and a sender whose drop ends it. Without a
+/// Serves the Simulation API. Returns its address, and a sender whose drop stops it. Without a
 /// manager the other services show an unswept subnet.
 async fn serve_api(
     address: Option<SocketAddr>,
@@ -126,7 +127,7 @@ async fn serve_api(
     let (stop, stopped) = oneshot::channel::<()>();
     tokio::spawn(async move {
         let until = async move {
-            // Dropping the sender stops as well.
+            // An error means that the sender was dropped, which stops the server as well.
             let _ = stopped.await;
         };
         if let Err(error) = api.run(backend, until).await {

@@ -1,6 +1,6 @@
-//! Findings of the daemon's own parts: the store, the state folder, the dumps, the trace.
+//! Collects findings of the daemon's own parts: the store, the state folder, the dumps, the trace.
 //!
-//! A part reports on its own thread, and withdraws its report when it works again. The shell hands
+//! A part reports on its own thread, and withdraws its report when it works again. The shell passes
 //! the reports to the core, which publishes them among its own findings.
 
 use std::collections::BTreeMap;
@@ -10,30 +10,30 @@ use parking_lot::Mutex;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use tokio::sync::watch;
 
-/// A part of the daemon that can fail by itself while rsm manages the subnet.
+/// Part of the daemon that can fail by itself while rsm manages the subnet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Part {
     /// Commits to the store.
     Store,
-    /// The store that several managers share.
+    /// Store that several managers share.
     SharedStore,
-    /// Writing registrations to the journal before the SA acknowledges them.
+    /// Journal, to which registrations are written before the SA acknowledges them.
     Journal,
-    /// The folder of the store.
+    /// State folder.
     StateDir,
     /// The history.
     History,
     /// Files in OpenSM's formats.
     Dumps,
-    /// The record of all datagrams.
+    /// Trace of all datagrams.
     Trace,
     /// Reading the configuration again.
     Configuration,
-    /// The socket of `rsmctl`.
+    /// Socket of `rsmctl`.
     Socket,
     /// Files of roles, certificates and keys of tokens.
     Access,
-    /// The audit log.
+    /// Audit log.
     Audit,
     /// GPU hosts and their cables.
     GpuHosts,
@@ -44,7 +44,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The part's name in the log.
+    /// Name of the part in the log.
     const fn name(self) -> &'static str {
         match self {
             Part::Store => "the store",
@@ -65,7 +65,7 @@ impl Part {
     }
 }
 
-/// The reports of the daemon's parts. Clones share them.
+/// Reports of the daemon's parts. Clones share them.
 #[derive(Clone)]
 pub(super) struct DaemonFindings {
     reports: Arc<Mutex<BTreeMap<Part, Vec<Finding>>>>,
@@ -73,7 +73,7 @@ pub(super) struct DaemonFindings {
 }
 
 impl DaemonFindings {
-    /// No part has reported anything.
+    /// Creates an empty collection of reports.
     pub(super) fn new() -> DaemonFindings {
         DaemonFindings {
             reports: Arc::default(),
@@ -81,7 +81,8 @@ impl DaemonFindings {
         }
     }
 
-    /// Replaces what `part` reported before; without findings the part works. A change is logged.
+    /// Replaces what `part` reported before; an empty list means that the part works. Logs each
+    /// change.
     pub(super) fn report(&self, part: Part, findings: Vec<Finding>) {
         let mut reports = self.reports.lock();
         let before = reports.get(&part).map_or(&[][..], Vec::as_slice);
@@ -106,20 +107,20 @@ impl DaemonFindings {
 
     /// Reports that `part` cannot read or write its files, as a warning about the whole subnet.
     ///
-    /// `text` says what is wrong and where, what it means, and what to do. It should not change
-    /// while the cause stays: each change is logged and published.
+    /// `text` says what is wrong and where, what it means, and what to do. The text should stay the
+    /// same as long as the cause does: each change is logged and published.
     pub(super) fn fail(&self, part: Part, text: String) {
         let (kind, severity) = (FindingKind::Storage, Severity::Warning);
         let finding = Finding::new(kind, Subject::Subnet, severity, text);
         self.report(part, vec![finding]);
     }
 
-    /// Withdraws the report of `part`: it works.
+    /// Withdraws the report of `part`, which works again.
     pub(super) fn clear(&self, part: Part) {
         self.report(part, Vec::new());
     }
 
-    /// A receiver of later changes of the reports.
+    /// Receiver that wakes at later changes of the reports.
     pub(super) fn subscribe(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }

@@ -1,4 +1,4 @@
-//! The thread that writes the history, and the answers from it.
+//! Writes the history on a thread of its own, and answers questions from it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -21,25 +21,26 @@ use tokio::sync::Semaphore;
 
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
-use super::memory::{HistorySink, is_shared};
+use super::persistence::{HistorySink, is_shared};
 
-/// How long events gather before they are written and flushed together: what a crash of the machine
-/// can cost.
+/// Time for which events gather before they are written and flushed together. A crash of the
+/// machine loses at most as much.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// How long events gather for other managers: the row that takes them is written each time.
+/// Time for which events gather for other managers, because the row that takes them is written anew
+/// each time.
 const SHARE: Duration = Duration::from_secs(1);
 
-/// The pause before a failed write is repeated; events wait in the queue meanwhile.
+/// Pause before a failed write is repeated; events wait in the queue in the meantime.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How long an answer waits for events on their way to the disk.
+/// Time for which an answer waits for events on their way to the disk.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Answers computed at the same time: each reads segments of some megabytes.
+/// Number of answers that are computed at the same time: each reads segments of some megabytes.
 const READERS: usize = 2;
 
-/// The history, and the thread that writes it.
+/// History, and the thread that writes it.
 pub(super) struct History {
     recorder: Recorder,
     segments: Arc<OnceLock<Segments>>,
@@ -47,9 +48,9 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Opens the history in `state_dir`; `share` takes events for the managers that share the store.
-    /// Where it cannot be opened a finding says why, events wait in memory, and the thread opens it
-    /// once it can.
+    /// Opens the history in `state_dir`; `share` takes events for the managers that share the
+    /// store. If it cannot be opened, a finding says why, events wait in memory, and the thread
+    /// opens it as soon as it can.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -104,12 +105,12 @@ impl History {
         })
     }
 
-    /// Takes events for the history.
+    /// Recorder that takes events for the history.
     pub(super) fn recorder(&self) -> Recorder {
         self.recorder.clone()
     }
 
-    /// Answers from the history.
+    /// Reader that answers from the history.
     pub(super) fn reader(&self) -> Arc<HistoryReader> {
         Arc::new(HistoryReader {
             recorder: self.recorder.clone(),
@@ -118,7 +119,7 @@ impl History {
         })
     }
 
-    /// Writes what waits, and ends.
+    /// Writes what waits, and ends the thread.
     pub(super) fn finish(self) {
         self.recorder.close();
         if self.thread.join().is_err() {
@@ -127,7 +128,7 @@ impl History {
     }
 }
 
-/// The place of the history.
+/// Place of the history.
 struct Folder {
     state_dir: PathBuf,
     disk: Disk,
@@ -139,7 +140,7 @@ impl Folder {
         Archive::open(&self.state_dir, self.disk.clone(), self.bounds)
     }
 
-    /// Tries to open the history until it succeeds; `None` if the recorder is closed before.
+    /// Tries to open the history until that succeeds; `None` if the recorder is closed before.
     fn wait(&self, recorder: &Recorder, findings: &DaemonFindings) -> Option<Archive> {
         loop {
             let is_closed = recorder.pause(AGAIN);
@@ -172,16 +173,17 @@ fn cause(error: &StoreError) -> String {
     std::error::Error::source(error).map_or_else(String::new, ToString::to_string)
 }
 
-/// The thread's own state.
+/// State of the thread.
 struct Writer {
     archive: Archive,
     recorder: Recorder,
     clock: Clock,
     findings: DaemonFindings,
-    /// The fabric recorded last.
+    /// Fabric that was recorded last.
     last: Option<Arc<Fabric>>,
     share: Option<HistorySink>,
-    /// Events for other managers that `share` has not got yet, and when it last got some.
+    /// Events for other managers that `share` has not got yet; beside it the time when it last got
+    /// some.
     unshared: Vec<Arc<v1::Event>>,
     shared_at: Option<Time>,
 }
@@ -222,7 +224,7 @@ impl Writer {
         self.share();
     }
 
-    /// Passes events to other managers, once in [`SHARE`] at most.
+    /// Passes events to other managers, at most once every [`SHARE`].
     fn share_at_times(&mut self) {
         let now = self.clock.now();
         if self.shared_at.is_none_or(|at| now.since(at) >= SHARE) {
@@ -272,7 +274,7 @@ impl Writer {
         }
     }
 
-    /// Writes until it succeeds. Returns false where the queue was closed before it did.
+    /// Writes until that succeeds. Returns false if the queue was closed before.
     fn write(&mut self) -> bool {
         loop {
             match self.archive.write(self.now_unix_ms()) {
@@ -293,13 +295,14 @@ impl Writer {
 /// Answers questions from the history.
 pub(super) struct HistoryReader {
     recorder: Recorder,
-    /// Empty until the history is open.
+    /// Segments; empty until the history is open.
     segments: Arc<OnceLock<Segments>>,
     places: Semaphore,
 }
 
 impl HistoryReader {
-    /// Runs `work` on a thread that may wait for a disk, once a place is free.
+    /// Runs `work` on a thread that may wait for a disk, as soon as one of [`READERS`] places is
+    /// free.
     async fn on_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Segments) -> Result<T, HistoryError> + Send + 'static,
@@ -356,7 +359,7 @@ impl rsm_api::History for HistoryReader {
     }
 }
 
-/// The first record of a run.
+/// First event of a run.
 pub(super) fn started(at_unix_ms: u64, fabric: String) -> Arc<v1::Event> {
     Arc::new(v1::Event {
         at_unix_ms,

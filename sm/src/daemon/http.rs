@@ -1,4 +1,4 @@
-//! The HTTP listener beside the core.
+//! Runs the HTTP listener beside the core.
 
 use anyhow::Context as _;
 use rsm_api::Backend;
@@ -9,13 +9,13 @@ use tokio::task::JoinHandle;
 
 use super::access::Access;
 
-/// A running listener.
+/// Running listener.
 pub(super) struct ServingHttp {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-/// Serves `backend` over HTTP, if so configured.
+/// Serves `backend` over HTTP, if the configuration says so.
 pub(super) async fn serve(
     config: &Config,
     access: &Access,
@@ -49,13 +49,13 @@ pub(super) async fn serve(
     let (stop, stopped) = oneshot::channel::<()>();
     let backend = backend.clone();
     let task = tokio::spawn(server.run(backend, async move {
-        // Dropping the sender stops as well.
+        // An error means that the sender was dropped, which stops the server as well.
         let _ = stopped.await;
     }));
     Ok(Some(ServingHttp { stop, task }))
 }
 
-/// The part of the configuration that clients of the REST interface look at.
+/// Part of the configuration that clients of the REST interface look at.
 fn conf(config: &Config) -> SmConf {
     let sm = &config.sm;
     let per_port = sm.m_keys == MKeyMode::PerPort;
@@ -68,7 +68,8 @@ fn conf(config: &Config) -> SmConf {
     }
 }
 
-/// The name of this machine; none where the system does not tell, and then clients use its address.
+/// Names of this machine; empty where the system does not tell any, and then clients use the
+/// address.
 fn names() -> Vec<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
     let name = name.map(|name| name.trim().to_owned());
@@ -76,7 +77,7 @@ fn names() -> Vec<String> {
 }
 
 impl ServingHttp {
-    /// Stops the listener, after the requests under way.
+    /// Stops the listener after the requests under way.
     pub(super) async fn stop(self) {
         drop(self.stop);
         if let Err(error) = self.task.await {

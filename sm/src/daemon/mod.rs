@@ -1,9 +1,9 @@
-//! The shell: transport, clock, signals and gRPC on one side, the core on the other.
+//! Connects the core to the outside: transport, clock, signals and gRPC.
 //!
-//! One task owns the core. All events reach it as [`Event`]s through one bounded channel, and the
-//! task carries out its effects: it sends datagrams at once, computes plans on a blocking thread,
-//! passes snapshots to the readers, to [the SA](sa) and to the collector of performance counters, and
-//! stored state to the thread of the store.
+//! One task owns the core, the shell. All events reach it as [`Event`]s through one bounded
+//! channel, and it carries out the core's effects: it sends datagrams at once, computes plans on a
+//! blocking thread, and passes snapshots to the readers, to [the SA](sa) and to the collector of
+//! performance counters, and stored state to the thread of the store.
 
 mod access;
 mod arrivals;
@@ -19,8 +19,8 @@ mod findings;
 mod gpu_hosts;
 mod history;
 mod http;
-mod memory;
 mod pause;
+mod persistence;
 mod progress;
 mod reload;
 pub mod sa;
@@ -61,9 +61,9 @@ pub use self::fabric_server::{FabricServer, serve_fabric};
 use self::findings::{DaemonFindings, Part};
 use self::gpu_hosts::GpuHosts;
 use self::history::History;
-use self::memory::Keeper;
-pub use self::memory::{ImportError, Imported, import, unix_seconds};
 use self::pause::PauseWatch;
+use self::persistence::Keeper;
+pub use self::persistence::{ImportError, Imported, import, unix_seconds};
 use self::sa::SaHandle;
 use self::service_manager::ServiceManager;
 pub use self::settings::log_findings;
@@ -71,15 +71,15 @@ use self::setup::Setup;
 use self::signals::Signals;
 use self::state_dir::StateDir;
 
-/// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
-/// that the receive thread never waits while the core sends, and 1.3 MB.
+/// Number of events that can wait for the core: more than can be in flight (the window is 96 at
+/// most), so that the receive thread never waits while the core sends. Takes 1.3 MB.
 const INBOX: usize = 4096;
 
-/// How many events the core handles before the shell carries out effects: bounds how long an answer
-/// waits to be sent.
+/// Number of events that the core handles before the shell carries out effects: bounds how long an
+/// answer waits to be sent.
 const EVENTS_AT_ONCE: usize = 128;
 
-/// Repairs without success after which `--once` reports what it has.
+/// Number of repairs without success after which `--once` reports the subnet as it is.
 const ONCE_REPAIRS: u32 = 3;
 
 /// Time between two attempts to reopen a port that vanished.
@@ -87,27 +87,28 @@ const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
 /// Options of the daemon's command line.
 pub struct DaemonOptions {
-    /// The fabric to manage.
+    /// Fabric to manage.
     pub fabric: FabricSpec,
-    /// The kind of `fabric`, for its store.
+    /// Kind of `fabric`, for its store.
     pub store_fabric: StoreFabric,
-    /// All settings of the configuration file, with the command line applied.
+    /// Settings of the configuration file, with the command line applied.
     pub config: Config,
-    /// The file that `config` came from, to be read again on SIGHUP.
+    /// File that `config` came from, which SIGHUP reads again; `None` for the defaults.
     pub config_file: Option<PathBuf>,
-    /// The command line's changes to the file's settings; applied again after each reading.
+    /// Changes that the command line makes to the file's settings; applied again after each
+    /// reading.
     pub overrides: Overrides,
-    /// Folder of the socket for `rsmctl`, if not a default one.
+    /// Folder of the socket for `rsmctl`; `None` for a default one.
     pub socket_dir: Option<PathBuf>,
-    /// Keep nothing on disk.
+    /// Keeps nothing on disk.
     pub stateless: bool,
-    /// Bring the subnet up, report, and exit.
+    /// Brings the subnet up, reports, and ends.
     pub once: bool,
-    /// Write all datagrams to this file.
+    /// File to write all datagrams to; `None` for no trace.
     pub trace: Option<PathBuf>,
-    /// Accept routes that can deadlock.
+    /// Accepts routes that can deadlock.
     pub accept_credit_loops: bool,
-    /// Show progress on the terminal.
+    /// Shows progress on the terminal.
     pub progress: bool,
 }
 
@@ -132,7 +133,8 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         options,
     };
     let options = &setup.options;
-    // The first answer of the shared store may take seconds; nothing runs yet that would wait.
+    // The first answer of the shared store may take seconds; nothing is running yet that would wait
+    // for it.
     let (keeper, mut kept, shared_view) = setup.open_store()?;
     let shares_store = shared_view.is_some();
     core_config.shares_store = shares_store;
@@ -200,7 +202,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     result
 }
 
-/// The port that the transport is attached to.
+/// Port that the transport is attached to, as the holder of an M_Key.
 fn key_holder(local: &LocalPort) -> KeyHolder {
     KeyHolder {
         port: PortKey::new(local.node_guid, local.port),
@@ -209,14 +211,14 @@ fn key_holder(local: &LocalPort) -> KeyHolder {
     }
 }
 
-/// Whether the port has no link. Port 0 of a switch has none to lose.
+/// Tells whether the port has no link. Port 0 of a switch has none to lose.
 fn is_down(local: &LocalPort) -> bool {
     local.port != PortNum::ZERO && local.state == PortState::Down
 }
 
 /// Delivers the datagrams of a transport to the core.
 fn sink(inbox: mpsc::Sender<Event>) -> Sink {
-    // A closed channel means that the daemon is ending; datagrams no longer matter.
+    // A closed channel means that the daemon is ending, and datagrams no longer matter.
     Box::new(move |inbound| drop(inbox.blocking_send(Event::Inbound(inbound))))
 }
 
@@ -235,7 +237,7 @@ fn joins_sink(findings: DaemonFindings) -> sa::FindingsSink {
     Box::new(move |refused| findings.report(Part::Joins, refused))
 }
 
-/// Delivers ports with errors of their links to the core.
+/// Delivers ports with link errors to the core.
 fn errors_sink(inbox: mpsc::Sender<Event>) -> counters::ErrorsSink {
     Box::new(
         move |errors| match inbox.try_send(Event::PortErrors(errors)) {
@@ -249,14 +251,14 @@ fn errors_sink(inbox: mpsc::Sender<Event>) -> counters::ErrorsSink {
 
 /// Delivers new GPU inventories to the core.
 fn gpu_sink(inbox: mpsc::Sender<Event>) -> gpu_hosts::Tell {
-    // They come on threads that may wait. A closed channel means that the daemon is ending.
+    // Inventories come on threads that may wait. A closed channel means that the daemon is ending.
     Box::new(move |gpus| drop(inbox.blocking_send(Event::GpuHosts(gpus))))
 }
 
-/// The core and its surroundings.
+/// Core and its surroundings.
 struct Shell {
     core: Core,
-    /// The partitions in force.
+    /// Partitions in force.
     partitions: Arc<Partitions>,
     clock: Clock,
     line: Line,
@@ -275,12 +277,12 @@ struct Shell {
     service_manager: ServiceManager,
     progress: Option<progress::ProgressDisplay>,
     options: DaemonOptions,
-    /// The configuration as last read without errors.
+    /// Configuration as it was last read without errors.
     config_read: Config,
     pauses: PauseWatch,
     last: Option<Arc<Snapshot>>,
     reopen_at: Option<tokio::time::Instant>,
-    /// Whether the store is one that several managers share, since the start.
+    /// Whether several managers shared the store when the daemon started.
     shares_store: bool,
     /// Checksums of the settings in force, for managers that share the store.
     checksums: String,
@@ -318,7 +320,7 @@ impl Shell {
             }
             let has_waiting = !events.is_empty();
             let Some(wake) = self.heed_deadlines(&mut arrivals, has_waiting) else {
-                // Deadlines in a row let other tasks go on, too.
+                // Many deadlines in a row must not starve other tasks.
                 tokio::task::consume_budget().await;
                 continue;
             };
@@ -341,13 +343,13 @@ impl Shell {
                     signals::Signal::Stop => break,
                     signals::Signal::Reload => self.reload(),
                 },
-                // The next turn handles deadlines, or has them wait.
+                // The next turn handles the deadlines, or lets them wait.
                 () = sleep_until(wake) => {}
                 () = sleep_until(self.reopen_at) => self.reopen(),
                 Some(what) = failure.recv() => anyhow::bail!(what),
-                // The sender is the shell's own.
+                // The shell owns the sender, so the channel stays open.
                 Ok(()) = reports.changed() => self.take_reports(),
-                // Shows a pause even while no event is due for long.
+                // Detects a pause of the process even if no event is due for long.
                 () = tokio::time::sleep(pause::TURN) => {
                     self.doubt_mastership();
                 }
@@ -369,7 +371,7 @@ impl Shell {
         if let Some(gpu_hosts) = &self.gpu_hosts {
             gpu_hosts.save_seen();
         }
-        // It passes its last events to the store.
+        // The history passes its last events to the store.
         if let Some(history) = self.history {
             history.finish();
         }
@@ -381,8 +383,8 @@ impl Shell {
         self.last.map(|_| Arc::new(end))
     }
 
-    /// Handles deadlines that are due, after all datagrams that have arrived; `has_waiting`: events
-    /// wait in the channel. Returns when to look again; `None` if it handled some.
+    /// Handles deadlines that are due, after all datagrams that have arrived. `has_waiting` says
+    /// that events wait in the channel. Returns the time to look again; `None` if it handled some.
     fn heed_deadlines(
         &mut self,
         arrivals: &mut ArrivalsFirst,
@@ -409,7 +411,7 @@ impl Shell {
         self.core.set_daemon_findings(self.findings.all(), now);
     }
 
-    /// Whether `--once` has reached its end.
+    /// Tells whether `--once` has reached its end.
     fn is_finished(&self) -> bool {
         let standby = matches!(self.core.role(), Role::Standby { .. } | Role::NotActive);
         let settled = self.core.is_settled()
@@ -490,7 +492,7 @@ impl Shell {
     }
 
     /// Tells the core of a pause of this process, and of an epoch that has ended this manager's,
-    /// before it takes, answers or sends anything else. Returns whether there was a pause.
+    /// before the core takes, answers or sends anything else. Returns whether there was a pause.
     fn doubt_mastership(&mut self) -> bool {
         let pause = self.pauses.look();
         if let Some(pause) = pause {
@@ -511,7 +513,7 @@ impl Shell {
         self.core.handle(Event::Paused(pause), self.clock.now());
     }
 
-    /// Computes a plan; the core gets the event that `planned` makes of it.
+    /// Computes a plan on a blocking thread; the core gets the event that `planned` makes of it.
     fn start_plan(
         &self,
         job: Box<rsm_plan::PlanJob>,
@@ -524,7 +526,7 @@ impl Shell {
             match computed.await {
                 // A closed channel means that the daemon is ending.
                 Ok(outcome) => drop(inbox.send(planned(outcome)).await),
-                // After a plan panicked, only a new process is safe: it reads the hardware anew.
+                // After a panic in a plan, only a new process is safe: it reads the hardware anew.
                 Err(error) => drop(
                     failed
                         .send(format!("computing a plan failed: {error}"))
@@ -554,7 +556,7 @@ impl Shell {
     }
 }
 
-/// Waits until `when`; for ever without one.
+/// Waits until `when`; for ever if it is `None`.
 async fn sleep_until(when: Option<tokio::time::Instant>) {
     match when {
         Some(when) => tokio::time::sleep_until(when).await,
@@ -586,7 +588,7 @@ fn log_role(before: Option<&Snapshot>, now: &Snapshot) {
 }
 
 fn log_convergence(convergence: &Convergence, snapshot: &Snapshot, view: &View) {
-    // The view counted them when the snapshot was published, before this call.
+    // The view counted them before this call, when the snapshot was published.
     let status = view.status();
     tracing::info!(
         generation = status.generation,

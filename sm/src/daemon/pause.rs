@@ -1,12 +1,12 @@
-//! Pauses of this process.
+//! Detects pauses of this process.
 //!
-//! A process that is stopped (SIGSTOP, a debugger, a cgroup freezer) or whose machine is suspended
-//! notices nothing; another subnet manager may have taken the subnet over meanwhile.
+//! A process that is stopped (SIGSTOP, a debugger, a cgroup freezer), or whose machine is
+//! suspended, does not notice; another subnet manager may take the subnet over in the meantime.
 //!
-//! A heartbeat, a thread of its own, tells such a pause from a wait of the event loop for other
-//! threads of the process, which compute a large difference. The loop reads the clock between two
-//! datagrams of one turn, so that a process stopped in the middle of a push sends at most the
-//! present datagram.
+//! A heartbeat, on a thread of its own, distinguishes such a pause from a wait of the event loop
+//! for other threads of the process that compute a large difference. The loop reads the clock
+//! between two datagrams of one turn, so that a process that is stopped in the middle of a push
+//! sends at most the present datagram.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,25 +17,26 @@ use rustix::time::{ClockId, clock_gettime};
 /// Time between two turns of an idle event loop.
 pub(super) const TURN: Duration = Duration::from_millis(100);
 
-/// The longest time between two looks that does not count as a pause: a turn, and half a second of
-/// delay. A standby declares a master gone after 600 ms at the earliest (three transaction
-/// time-outs of 200 ms, the defaults of opensm.conf), rsm's own after 2.6 s.
+/// Longest time between two looks at the clock that does not count as a pause: a turn and half a
+/// second of delay. A standby declares a master gone after 600 ms at the earliest (three
+/// transaction time-outs of 200 ms, the defaults of opensm.conf), rsm's own standby after 2.6 s.
 const LONGEST_TURN: Duration = TURN.saturating_add(Duration::from_millis(500));
 
-/// The same where managers share a store: a standby of rsm takes over after 300 ms at the earliest
-/// (three questions, 100 ms apart), and needs some more for the claim.
+/// Longest time between two looks that does not count as a pause where managers share a store. A
+/// standby of rsm then takes over after 300 ms at the earliest (three questions, 100 ms apart), and
+/// needs some more for the claim.
 const LONGEST_OF_PEERS: Duration = TURN.saturating_add(Duration::from_millis(150));
 
-/// How often the heartbeat shows that the process runs.
+/// Time between two beats of the heartbeat.
 const BEAT: Duration = Duration::from_millis(40);
 
-/// A thread of its own that shows that the process runs while the event loop waits for other
-/// threads of it: a difference over a large fabric is computed by all processors.
+/// Shows on a thread of its own that the process runs while the event loop waits for other threads:
+/// a difference over a large fabric occupies all processors.
 #[derive(Debug, Default)]
 struct Heartbeat {
-    /// The last beat, in nanoseconds.
+    /// Time of the last beat, in nanoseconds.
     last: AtomicU64,
-    /// The longest time between two beats since the turn began, in nanoseconds.
+    /// Longest time between two beats since the turn began, in nanoseconds.
     longest: AtomicU64,
     stopped: AtomicBool,
 }
@@ -71,7 +72,7 @@ impl Heartbeat {
             .fetch_max(now.saturating_sub(before), Ordering::SeqCst);
     }
 
-    /// The longest time without a beat since the turn began.
+    /// Longest time without a beat since the turn began.
     fn longest(&self, now: Duration) -> Duration {
         let last = self.last.load(Ordering::SeqCst);
         let open = nanos(now).saturating_sub(last);
@@ -89,24 +90,24 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Compares the time passed with the processor time of this thread, and with the time for which no
-/// other thread ran either.
+/// Detects pauses from three times since the turn began: the time passed, the processor time of
+/// this thread, and the time for which the heartbeat did not run either.
 #[derive(Debug)]
 pub(super) struct PauseWatch {
-    /// When the turn began, on the clock that runs on while the machine is suspended.
+    /// Time when the turn began, on the clock that runs on while the machine is suspended.
     seen: Duration,
-    /// The processor time of this thread at `seen`.
+    /// Processor time of this thread at `seen`.
     worked: Duration,
-    /// How long it had waited for a processor at a time in or shortly before this turn, if that is
-    /// known, and that time.
+    /// Total time that the thread had waited for a processor, and the time of that reading, which
+    /// lies in or shortly before this turn. `None` where the kernel does not tell.
     waited: (Option<Duration>, Duration),
-    /// The longest time between two looks that does not count as a pause.
+    /// Longest time between two looks that does not count as a pause.
     longest: Duration,
     heartbeat: Option<Arc<Heartbeat>>,
 }
 
 impl PauseWatch {
-    /// A watch of the calling thread.
+    /// Creates a watch of the calling thread.
     pub(super) fn start() -> PauseWatch {
         PauseWatch {
             longest: LONGEST_TURN,
@@ -117,14 +118,14 @@ impl PauseWatch {
         }
     }
 
-    /// The same for a manager that shares its store with others.
+    /// Creates a watch of the calling thread for a manager that shares its store with others.
     pub(super) fn of_peers() -> PauseWatch {
         let mut watch = PauseWatch::start();
         watch.longest = LONGEST_OF_PEERS;
         watch
     }
 
-    /// As [`PauseWatch::look`], at the beginning of a turn of the loop.
+    /// Looks for a pause as [`PauseWatch::look`] does, and begins a turn of the loop.
     pub(super) fn turn(&mut self) -> Option<Duration> {
         let now = read(ClockId::Boottime);
         let pause = self.pause_until(now);
@@ -132,7 +133,8 @@ impl PauseWatch {
         pause
     }
 
-    /// How long this thread did not run since the turn began, if that is a pause. Cheap otherwise.
+    /// Time for which this thread did not run since the turn began; `None` if that is no pause.
+    /// Cheap where the turn is short.
     pub(super) fn look(&mut self) -> Option<Duration> {
         let now = read(ClockId::Boottime);
         let pause = self.pause_until(now);
@@ -143,7 +145,8 @@ impl PauseWatch {
     }
 
     fn begin(&mut self, now: Duration) {
-        // It is read from a file: not at each of some thousand turns a second.
+        // The kernel's figure comes from a file, so it is not read in each of some thousand turns a
+        // second.
         if now.saturating_sub(self.waited.1) > BEAT {
             self.waited = (waited(), now);
         }
@@ -180,16 +183,16 @@ impl Drop for PauseWatch {
     }
 }
 
-/// How long this thread has been ready to run and waited for a processor; `None` where the kernel
-/// does not tell.
+/// Total time that this thread has been ready to run and waited for a processor; `None` where the
+/// kernel does not tell.
 fn waited() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanos = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(Duration::from_nanos(nanos))
 }
 
-/// The pause in a turn of this length, in which the thread worked for `worked`, if it is longer
-/// than `longest`.
+/// Pause in a turn of length `passed`, in which the thread worked for `worked`; `None` unless it is
+/// longer than `longest`.
 fn pause_in(longest: Duration, passed: Duration, worked: Duration) -> Option<Duration> {
     let idle = passed.saturating_sub(worked);
     (idle > longest).then_some(idle)
@@ -217,7 +220,7 @@ mod tests {
         assert!(pause_in(LONGEST_OF_PEERS, ms(300), ms(1)).is_some());
         let mut watch = PauseWatch::start();
         assert_eq!(watch.look(), None);
-        // As if the whole process had been stopped.
+        // Simulates that the whole process was stopped.
         let stop = |watch: &mut PauseWatch| {
             watch.seen = watch.seen.saturating_sub(ms(10_000));
             let heartbeat = watch.heartbeat.as_ref().unwrap();
@@ -234,7 +237,7 @@ mod tests {
     #[test]
     fn a_wait_for_other_threads_of_the_process_is_no_pause() {
         let mut watch = PauseWatch::start();
-        // A loaded machine may keep the heartbeat waiting, too.
+        // On a loaded machine the heartbeat may have to wait, too.
         let other = std::thread::spawn(|| std::thread::sleep(Duration::from_millis(1500)));
         other.join().unwrap();
         let heartbeat = watch.heartbeat.clone().unwrap();
@@ -242,7 +245,7 @@ mod tests {
         if heartbeat.longest(now) < LONGEST_TURN {
             assert_eq!(watch.look(), None);
         }
-        // Without a heartbeat, the same is a pause.
+        // Without a heartbeat, the wait counts as a pause.
         watch.heartbeat = None;
         assert!(watch.look().is_some());
     }
@@ -254,12 +257,12 @@ mod tests {
         let heartbeat = Heartbeat::default();
         heartbeat.beat(second(100));
         heartbeat.begin(second(100));
-        // The loop looks first.
+        // The loop runs first after the stop.
         assert_eq!(heartbeat.longest(second(110)), second(10));
         heartbeat.begin(second(110));
         heartbeat.beat(second(110) + ms(1));
         assert_eq!(heartbeat.longest(second(110) + ms(2)), ms(1));
-        // The heartbeat does.
+        // The heartbeat runs first after the stop.
         heartbeat.beat(second(120));
         assert_eq!(heartbeat.longest(second(120)), second(10) - ms(1));
     }

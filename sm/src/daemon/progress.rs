@@ -1,4 +1,4 @@
-//! Progress on a terminal.
+//! Shows progress on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rsm_core::Core;

@@ -1,4 +1,5 @@
-//! SIGHUP: the configuration is read again, and the operator learns the effect of each changed key.
+//! Handles SIGHUP: reads the configuration again, and tells the operator the effect of each changed
+//! key.
 
 use std::sync::Arc;
 
@@ -37,11 +38,11 @@ impl Shell {
                 Event::Refused(findings)
             }
         };
-        // Files of access are read again even if the configuration is refused: a certificate that
-        // was renewed must not wait for it.
+        // Files of access are read again even if the configuration is refused: a renewed
+        // certificate must not wait for a correction.
         let mut api = self.config_read.api.clone();
         api.insecure_admin = self.options.config.api.insecure_admin;
-        // Whether there are tokens at all is decided at the start.
+        // Whether tokens are used at all is decided at the start.
         let mut http = self.config_read.http.clone();
         http.ufm = self.options.config.http.ufm;
         self.access.reload(&api, &http);
@@ -52,7 +53,7 @@ impl Shell {
         self.service_manager.reloaded();
     }
 
-    /// The configuration as it is now, and the core's settings by it.
+    /// Configuration as it is now, and the core's settings from it.
     fn reloaded(&self) -> Result<(Config, CoreConfig), ConfigError> {
         let mut config = match &self.options.config_file {
             Some(file) => {
@@ -64,9 +65,9 @@ impl Shell {
         };
         (self.options.overrides)(&mut config);
         let mut effective = config.clone();
-        // The SA trusts the key of the start, and the election must use the same.
+        // The SA trusts the key from the start, and the election must use the same key.
         effective.sm.sm_key = self.options.config.sm.sm_key;
-        // At a start nodes without a map keep their descriptions; here the names in force stay.
+        // At a start without a map, nodes keep their descriptions; here the names in force stay.
         if let Some(file) = &effective.names.file {
             std::fs::metadata(file).map_err(|source| ConfigError::Read {
                 path: file.clone(),
@@ -83,8 +84,8 @@ impl Shell {
         Ok((config, core_config))
     }
 
-    /// Warns of the ports that the partitions `file`, in the place of those before, cut off from
-    /// others. Returns the same in a few words, empty if there are none.
+    /// Warns of ports that the partitions `file` would cut off from others, compared with those in
+    /// force. Returns the warning in a few words; empty if no port is cut off.
     fn report_cut_off(&self, file: &Arc<Partitions>) -> String {
         let Some(snapshot) = self.last.as_ref().filter(|_| self.partitions != *file) else {
             return String::new();
@@ -99,7 +100,7 @@ impl Shell {
         words
     }
 
-    /// Logs the keys that changed with this reading, and reports those that need a restart. Returns
+    /// Logs the keys that this reading changed, and reports those that need a restart. Returns
     /// those that are in effect.
     fn report_changes(&mut self, config: Config) -> String {
         let changed = self.config_read.changed_keys(&config);
@@ -109,7 +110,7 @@ impl Shell {
         } else {
             tracing::info!("configuration read again; in effect: {in_effect}");
         }
-        // Against the start: a key that was changed and changed back needs no restart.
+        // Compares with the start: a key that was changed and changed back needs no restart.
         let since_start = self.options.config.changed_keys(&config);
         let findings = restart_needed(&since_start).into_iter().collect();
         self.findings.report(Part::Configuration, findings);
@@ -120,8 +121,8 @@ impl Shell {
     }
 }
 
-/// The record of a reading of the configuration: of the keys in effect that changed, or of why it
-/// was refused. A signal does not tell who sent it.
+/// Event about a reading of the configuration: the changed keys that are in effect, or why it was
+/// refused. A signal does not tell who sent it.
 fn reload_act(detail: String, refusal: String) -> v1::OperatorActed {
     v1::OperatorActed {
         action: "reload".to_owned(),
@@ -131,7 +132,7 @@ fn reload_act(detail: String, refusal: String) -> v1::OperatorActed {
     }
 }
 
-/// The finding about changed keys that wait for the next start, if there are any.
+/// Finding about changed keys that wait for the next start; `None` without any.
 fn restart_needed(changed: &[ChangedKey]) -> Option<Finding> {
     let keys = names(changed, Applies::AtStart);
     (!keys.is_empty()).then(|| {
@@ -147,7 +148,7 @@ fn restart_needed(changed: &[ChangedKey]) -> Option<Finding> {
     })
 }
 
-/// The changed keys that take effect at that time, separated by commas.
+/// Names of the changed keys that take effect at that time, separated by commas.
 fn names(changed: &[ChangedKey], applies: Applies) -> String {
     let these = changed.iter().filter(|key| key.applies == applies);
     let names: Vec<String> = these.map(ChangedKey::to_string).collect();

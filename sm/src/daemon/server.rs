@@ -1,4 +1,4 @@
-//! The gRPC server beside the core.
+//! Runs the gRPC server beside the core.
 
 use std::path::{Path, PathBuf};
 
@@ -14,13 +14,13 @@ use super::DaemonOptions;
 use super::access::Access;
 use super::findings::{DaemonFindings, Part};
 
-/// A running server.
+/// Running server.
 pub(super) struct Serving {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-/// Serves `backend` on the Unix socket, and on TCP if so configured.
+/// Serves `backend` on the Unix socket, and on TCP if the configuration says so.
 pub(super) async fn serve(
     options: &DaemonOptions,
     access: &Access,
@@ -48,7 +48,7 @@ pub(super) async fn serve(
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(async move {
         let until = async move {
-            // Dropping the sender stops as well.
+            // An error means that the sender was dropped, which stops the server as well.
             let _ = stopped.await;
         };
         if let Err(error) = server.run(backend, until).await {
@@ -62,7 +62,7 @@ pub(super) async fn serve(
 }
 
 impl Serving {
-    /// Stops the server, after the requests under way.
+    /// Stops the server after the requests under way.
     pub(super) async fn stop(self) {
         drop(self.stop);
         if let Err(error) = self.task.await {
@@ -71,7 +71,7 @@ impl Serving {
     }
 }
 
-/// Descriptors for the most clients of the API and the rest of rsm.
+/// Number of descriptors that the most clients of the API and the rest of rsm need.
 const DESCRIPTORS: u64 = (ConnectionLimits::MOST.unix + ConnectionLimits::MOST.tcp) as u64
     + rsm_api::limits::RESERVED_DESCRIPTORS;
 
@@ -97,7 +97,8 @@ fn descriptors() -> u64 {
     }
 }
 
-/// `unix:/run/rsm/rsm.sock and http://127.0.0.1:50051`, as `rsmctl --server` takes them.
+/// Formats addresses as `rsmctl --server` takes them: `unix:/run/rsm/rsm.sock and
+/// http://127.0.0.1:50051`.
 fn listeners(server: &Server) -> String {
     let socket = server.socket();
     let socket = socket.map(|path| format!("unix:{}", path.display()));
@@ -107,12 +108,12 @@ fn listeners(server: &Server) -> String {
     all.join(" and ")
 }
 
-/// Folders of the host's subnet manager: a simulation keeps its socket out of them, where `rsmctl`
-/// would take it for the site's.
+/// Folders of the host's subnet manager. A simulation keeps its socket out of them, because
+/// `rsmctl` would take it for the site's.
 const OF_THE_SITE: [&str; 2] = [rsm_api::client::RUN_DIR, rsm_api::client::STATE_DIR];
 
-/// The configured socket, else one in the first of `rsmctl`'s folders that this process may write
-/// to; without any, the folders that it tried.
+/// Configured socket, else one in the first of `rsmctl`'s folders that this process may write to.
+/// An error with the folders that it tried, if there is none.
 fn socket(options: &DaemonOptions) -> Result<PathBuf, Vec<PathBuf>> {
     if let Some(path) = &options.config.api.socket {
         return Ok(path.clone());
@@ -133,7 +134,7 @@ fn socket(options: &DaemonOptions) -> Result<PathBuf, Vec<PathBuf>> {
     }
 }
 
-/// The finding's text where no folder takes the socket.
+/// Text of the finding where no folder takes the socket.
 fn nowhere(folders: &[PathBuf]) -> String {
     let named: Vec<String> = folders
         .iter()
@@ -146,7 +147,7 @@ fn nowhere(folders: &[PathBuf]) -> String {
     )
 }
 
-/// Whether this process can create files in `dir`. Creates `dir` if it is absent.
+/// Tells whether this process can create files in `dir`. Creates `dir` if it is absent.
 fn is_writable(dir: &Path) -> bool {
     let probe = dir.join(format!(".rsm-{}", std::process::id()));
     let made = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&probe, b""));

@@ -1,9 +1,9 @@
-//! Messages to the service manager (systemd, sd_notify(3)): readiness, status, watchdog.
+//! Sends messages to the service manager (systemd, sd_notify(3)): readiness, status, watchdog.
 //!
-//! Every message leaves from the loop that owns the core. Pings for the watchdog end when that loop
+//! Every message is sent from the loop that owns the core. Watchdog pings stop when that loop
 //! hangs, and go on during a long plan, because plans are computed on other threads. No message may
-//! delay the loop: the socket does not block, and messages that it does not take leave in a later
-//! turn.
+//! delay the loop: the socket does not block, and messages that it does not take are sent in a
+//! later turn.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -21,34 +21,34 @@ use rustix::time::{ClockId, clock_gettime};
 /// Time between two requests for more time to start.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
-/// The time that a request gives the start: six times [`ASK_EVERY`], so that a slow turn of the
-/// loop ends no start.
+/// Time that a request adds to the start: six times [`ASK_EVERY`], so that a slow turn of the loop
+/// does not end the start.
 const MORE_TIME: Duration = Duration::from_secs(30);
 
-/// Pings within the watchdog's time: two may be late before the third is missed.
+/// Number of pings within the watchdog's time: two may be late before the third is missed.
 const PINGS: u32 = 3;
 
-/// The service manager that started this process, if one did. Otherwise nothing is sent.
+/// Service manager that started this process; sends nothing if none did.
 #[derive(Debug)]
 pub(super) struct ServiceManager {
     socket: Option<NotifySocket>,
-    /// Time between two pings, if there is a watchdog.
+    /// Time between two pings; `None` without a watchdog.
     ping_every: Option<Duration>,
     phase: Phase,
-    /// When the last ping, or request for more time, was sent.
+    /// Time of the last ping or request for more time.
     last_sign: Option<Time>,
-    /// The last status.
+    /// Last status that was sent.
     status: String,
-    /// Messages that the socket has not taken yet, in their order, one of each kind at most.
+    /// Messages that the socket has not taken yet, in their order, at most one of each kind.
     pending: Vec<Message>,
 }
 
-/// How far the service is.
+/// Phase of the service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// Not ready: the service manager waits, and needs to know that the start goes on.
+    /// The service manager waits, and needs to know that the start goes on.
     Starting,
-    /// Ready.
+    /// The service is ready.
     Running,
 }
 
@@ -73,7 +73,7 @@ impl Message {
 }
 
 impl ServiceManager {
-    /// The service manager that the environment names; `variable` gives the value of a variable.
+    /// Service manager that the environment names; `variable` returns the value of a variable.
     pub(super) fn from_environment(variable: impl Fn(&str) -> Option<OsString>) -> ServiceManager {
         let socket = variable("NOTIFY_SOCKET").and_then(|name| {
             let opened = NotifySocket::open(&name);
@@ -92,7 +92,7 @@ impl ServiceManager {
         }
     }
 
-    /// To be called in every turn of the loop: sends pings and what could not be sent before.
+    /// Sends pings, and messages that could not be sent before. Call it in every turn of the loop.
     pub(super) fn turn(&mut self, now: Time) {
         self.send_pending();
         let (sign, every) = match (self.phase, self.ping_every) {
@@ -116,7 +116,7 @@ impl ServiceManager {
         }
         if self.phase == Phase::Starting && has_started(status) {
             self.phase = Phase::Running;
-            // The watchdog's time begins with the readiness.
+            // The watchdog's time begins at readiness.
             self.last_sign = None;
             self.tell(Message::Ready);
         }
@@ -127,26 +127,27 @@ impl ServiceManager {
         }
     }
 
-    /// The configuration is read again. The service manager knows of no reload during the start.
+    /// Reports that the configuration is read again. The service manager knows no reload during the
+    /// start.
     pub(super) fn reloading(&mut self) {
         if self.phase == Phase::Running {
             self.tell(Message::Reloading);
         }
     }
 
-    /// The configuration has been read.
+    /// Reports that the configuration has been read.
     pub(super) fn reloaded(&mut self) {
         if self.phase == Phase::Running {
             self.tell(Message::Ready);
         }
     }
 
-    /// The loop has ended.
+    /// Reports that the loop has ended.
     pub(super) fn stopping(&mut self) {
         self.tell(Message::Stopping);
     }
 
-    /// Sends a message now, or in a later turn in place of earlier ones of its kind.
+    /// Sends a message now; otherwise in a later turn, in place of earlier ones of its kind.
     fn tell(&mut self, message: Message) {
         if self.socket.is_none() {
             return;
@@ -168,7 +169,7 @@ impl ServiceManager {
         }
     }
 
-    /// Whether the message is done: it has left, or there is no service manager.
+    /// Tells whether the message is done: it was sent, or there is no service manager.
     fn try_send(&self, text: &str) -> bool {
         let Some(socket) = &self.socket else {
             return true;
@@ -183,18 +184,18 @@ impl ServiceManager {
     }
 }
 
-/// The watchdog's time, if there is one for this process.
+/// Time of the watchdog; `None` if there is none for this process.
 fn watchdog(variable: &impl Fn(&str) -> Option<OsString>) -> Option<Duration> {
     let number = |name| variable(name)?.to_str()?.parse::<u64>().ok();
     let microseconds = number("WATCHDOG_USEC").filter(|&time| time > 0)?;
     let own = u64::from(std::process::id());
-    // Children inherit the variables, and are not watched.
+    // Children inherit the variables but are not watched.
     let is_own = variable("WATCHDOG_PID").is_none() || number("WATCHDOG_PID") == Some(own);
     is_own.then(|| Duration::from_micros(microseconds))
 }
 
-/// Whether the first plan is pushed, or it is known why there is none for now: a port without a
-/// link must not hold up the start of the whole machine.
+/// Tells whether the first plan is pushed, or it is known why there is none for now: a port without
+/// a link must not hold up the start of the whole machine.
 fn has_started(status: &v1::SubnetStatus) -> bool {
     match status.state() {
         SubnetState::Unspecified | SubnetState::Discovering => false,
@@ -205,7 +206,7 @@ fn has_started(status: &v1::SubnetStatus) -> bool {
     }
 }
 
-/// Role and state in one line.
+/// Formats role and state on one line.
 fn status_text(status: &v1::SubnetStatus) -> String {
     let state = SubnetState::label(status.state).unwrap_or("unknown");
     let role = match status.state() {
@@ -223,17 +224,17 @@ fn status_text(status: &v1::SubnetStatus) -> String {
             status.switches, status.cas, status.links, findings.error, findings.warning
         );
     }
-    // A line break would begin another variable; node descriptions are part of reasons.
+    // A line break would begin another variable, and reasons contain node descriptions.
     text.replace(char::is_control, " ")
 }
 
-/// The monotonic clock, in microseconds.
+/// Time of the monotonic clock, in microseconds.
 fn monotonic_us() -> i64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
-/// The socket that the service manager reads.
+/// Socket that the service manager reads.
 #[derive(Debug)]
 struct NotifySocket {
     socket: UnixDatagram,
@@ -241,7 +242,7 @@ struct NotifySocket {
 }
 
 impl NotifySocket {
-    /// A socket to `name`: a path, or after `@` a name in the abstract namespace of Linux.
+    /// Opens the socket `name`: a path, or after `@` a name in the abstract namespace of Linux.
     fn open(name: &OsStr) -> io::Result<NotifySocket> {
         let address = match name.as_bytes() {
             [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
@@ -264,7 +265,7 @@ impl NotifySocket {
 mod tests {
     use super::*;
 
-    /// A service manager's end of the socket, and a watchdog of three seconds.
+    /// Service manager's end of the socket, and a watchdog of three seconds.
     struct World {
         _dir: tempfile::TempDir,
         socket: UnixDatagram,

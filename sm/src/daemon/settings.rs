@@ -1,4 +1,4 @@
-//! From the configuration file to the settings of the core and the SA.
+//! Converts the configuration file to the settings of the core and the SA.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,11 +25,11 @@ use rsm_state::Identity;
 use rsm_store::Checksum;
 use rsm_store::etcd::{EtcdOptions, TlsFiles};
 
-/// The core's settings by `config`, with `in_force` as the present partitions. Reads the files that
-/// `config` names, and logs what is odd about them.
+/// Settings of the core from `config`, with `in_force` as the present partitions. Reads the files
+/// that `config` names, and logs what is odd about them.
 ///
 /// # Errors
-/// One of these files cannot be used.
+/// One of the files cannot be used.
 pub(super) fn core_config(
     config: &Config,
     accept_credit_loops: bool,
@@ -98,7 +98,7 @@ pub(super) fn core_config(
     })
 }
 
-/// The planner's policy by `config`, with the files that it names.
+/// Planner's policy from `config` and the files that it names.
 fn plan_policy(config: &Config, accept_credit_loops: bool) -> Result<Policy, ConfigError> {
     let root_guids = match &config.routing.root_guid_file {
         Some(file) => load_guid_file(file)?.into_iter().collect(),
@@ -161,7 +161,7 @@ fn plan_policy(config: &Config, accept_credit_loops: bool) -> Result<Policy, Con
     })
 }
 
-/// When links are unhealthy by `config`.
+/// Policy about unhealthy links, from `config`.
 pub(super) fn health_policy(config: &HealthConfig) -> HealthPolicy {
     let limit = |symptom| match symptom {
         Symptom::SymbolErrors => config.symbol_errors,
@@ -180,20 +180,20 @@ pub(super) fn health_policy(config: &HealthConfig) -> HealthPolicy {
     }
 }
 
-/// The priority of a master where a store is shared, if the operator sets none: above that of every
-/// standby but those with the highest one.
+/// Priority of a master that shares its store, if the operator sets none: above that of every
+/// standby, except those with the highest one.
 const STAYS_MASTER: u8 = 14;
 
-/// Settings that came after the first version whose checksums managers compare, as [`Debug`] shows
-/// them where they are not set. Earlier versions do not know them: checksums are made without them,
-/// so that managers of two versions agree until one of them sets such a key.
+/// Settings that were added after the first version whose checksums managers compare, as [`Debug`]
+/// shows them where they are not set. Earlier versions do not know these settings. Checksums leave
+/// them out, so that managers of two versions agree until one of them sets such a key.
 const LATER_KEYS: [&str; 1] = ["sa_key_file: None, "];
 
-/// Checksums of the settings that all managers of a subnet must have in common, as
-/// `section=16 digits`, by section. The files that settings name count with their contents.
+/// Checksums of the settings that all managers of a subnet must have in common, as `section=16
+/// digits`. Include the contents of the files that settings name.
 fn checksums(config: &Config) -> String {
     let mut config = config.clone();
-    // These are a manager's own.
+    // Each manager has its own values for these settings.
     (config.sm.guid, config.sm.priority, config.sm.inactive) = (None, 0, false);
     config.sm.master_priority = None;
     config.lids.reassign = false;
@@ -247,7 +247,7 @@ fn checksums(config: &Config) -> String {
     sums.join(" ")
 }
 
-/// The operator's categories of ports, by the files that `config` names.
+/// Operator's categories of ports, from the files that `config` names.
 fn categories(config: &RoutingConfig) -> Result<Categories, ConfigError> {
     let mut categories = Categories::new();
     if let Some(file) = &config.compute_guid_file {
@@ -264,8 +264,8 @@ fn categories(config: &RoutingConfig) -> Result<Categories, ConfigError> {
     Ok(categories)
 }
 
-/// Where partitions come from. Once those of a file are in force, the next file must be there, even
-/// if it was optional at the start: without it all ports could talk to each other.
+/// Source of the partitions. Once partitions from a file are in force, the next file must exist,
+/// even if it was optional at the start: without it all ports could talk to each other.
 fn partition_config(config: &PartitionConfig, in_force: Option<&Partitions>) -> PartitionConfig {
     let are_in_force = in_force.is_some_and(|partitions| partitions.file.is_some());
     PartitionConfig {
@@ -274,7 +274,7 @@ fn partition_config(config: &PartitionConfig, in_force: Option<&Partitions>) -> 
     }
 }
 
-/// Logs findings about a configuration that is put in force: notes only on request.
+/// Logs findings about a configuration that is put in force. Logs notes only on request.
 pub fn log_findings(findings: &[ConfigFinding]) {
     for finding in findings {
         match finding.severity {
@@ -284,10 +284,10 @@ pub fn log_findings(findings: &[ConfigFinding]) {
     }
 }
 
-/// The most errors of a refused configuration that are shown one by one.
+/// Number of errors of a refused configuration that are shown one by one.
 const ERRORS_SHOWN: usize = 10;
 
-/// The findings about a configuration that was refused.
+/// Findings about a configuration that was refused.
 pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
     let finding = |what: String| {
         Finding::new(
@@ -318,10 +318,10 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
     shown
 }
 
-/// Where the store is that several managers share; `None`: there is none.
+/// Address of the store that several managers share, and how to reach it; `None` without one.
 ///
 /// # Errors
-/// The password's file cannot be read.
+/// The file with the password cannot be read.
 pub(super) fn shared_store(config: &Config) -> anyhow::Result<Option<EtcdOptions>> {
     let store = &config.store;
     if store.backend == StoreBackend::Sled {
@@ -352,10 +352,10 @@ pub(super) fn shared_store(config: &Config) -> anyhow::Result<Option<EtcdOptions
     }))
 }
 
-/// The SA's settings by `config`. Reads the file with its key.
+/// Settings of the SA from `config`. Reads the file with its key.
 ///
 /// # Errors
-/// That file cannot be used.
+/// The file with the key cannot be used.
 pub(super) fn sa_config(config: &Config) -> Result<rsm_sa::SaConfig, ConfigError> {
     let key = config.sm.own_sa_key()?;
     if key.is_none() {
@@ -374,10 +374,10 @@ pub(super) fn sa_config(config: &Config) -> Result<rsm_sa::SaConfig, ConfigError
     })
 }
 
-/// The values for PortInfo. Reads the files with keys.
+/// Values for PortInfo. Reads the files with keys.
 ///
 /// # Errors
-/// One of these files cannot be used.
+/// One of the files cannot be used.
 fn port_policy(config: &Config) -> Result<PortPolicy, ConfigError> {
     let sm = &config.sm;
     Ok(PortPolicy {
@@ -452,7 +452,7 @@ mod checksum_tests {
 
     #[test]
     fn checksums_of_the_default_settings_are_those_of_earlier_versions() {
-        // What a manager of f07ebaa3 shows.
+        // Checksums that a manager of commit f07ebaa3 shows.
         let earlier = [
             "sm=46c384bd7dc756cc sweep=25bc320ecbca646e sa=38dd7385125ac3e8 lids=0b1137b458237ad8",
             "links=205bfb4ca478005e routing=d345e58f588be7b4 partitions=cb7a18c5567e1e38",

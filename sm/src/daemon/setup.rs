@@ -1,4 +1,4 @@
-//! The start of the daemon's parts: store, port, SA, counters, history, readers and servers.
+//! Starts the daemon's parts: store, port, SA, counters, history, readers and servers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,32 +20,32 @@ use super::findings::DaemonFindings;
 use super::gpu_hosts::{self, GpuHosts};
 use super::history::{self, History};
 use super::http::{self, ServingHttp};
-use super::memory::{self, HistorySink, Keeper, Kept, SharedSetup, SharedView, StoredGpus};
+use super::persistence::{self, HistorySink, Keeper, Kept, SharedSetup, SharedView, StoredGpus};
 use super::sa::{self, SaHandle, SaSetup};
 use super::server::{self, Serving};
 use super::settings;
 use super::simulator::Simulator;
 use super::{DaemonOptions, core_sink, errors_sink, gpu_sink, joins_sink, sink};
 
-/// Everything that each part of the daemon is started with.
+/// Inputs that the start of every part needs.
 pub(super) struct Setup {
     pub(super) options: DaemonOptions,
     pub(super) clock: Clock,
-    /// The channel to the core.
+    /// Channel to the core.
     pub(super) inbox: mpsc::Sender<Event>,
     pub(super) findings: DaemonFindings,
 }
 
-/// The parts at the port of this host.
+/// Parts at the port of this host.
 pub(super) struct Attached {
     pub(super) line: Line,
     pub(super) sa_handle: SaHandle,
     pub(super) counters: CountersHandle,
-    /// The simulated fabric that the port is in; `None` once the API has it.
+    /// Simulated fabric that the port is in; `None` for hardware, and once the API has it.
     simulated: Option<Simulated>,
 }
 
-/// The servers of gRPC and HTTP.
+/// Servers of gRPC and HTTP.
 pub(super) struct Servers {
     grpc: Serving,
     http: Option<ServingHttp>,
@@ -62,20 +62,20 @@ impl Servers {
 }
 
 impl Setup {
-    /// The state directory; `None` if nothing is kept on disk.
+    /// State folder; `None` if nothing is kept on disk.
     pub(super) fn state_dir(&self) -> Option<&Path> {
         let dir = self.options.config.state.dir.as_path();
         (!self.options.stateless).then_some(dir)
     }
 
-    /// Opens the store, with the one behind it that several managers share, if there is one.
+    /// Opens the store. If several managers share a store, opens it as well.
     pub(super) fn open_store(&self) -> anyhow::Result<(Keeper, Kept, Option<SharedView>)> {
         let shared = settings::shared_store(&self.options.config)?;
         let shared = shared.map(|etcd| SharedSetup {
             options: etcd,
             core: self.inbox.clone(),
         });
-        memory::open(
+        persistence::open(
             self.state_dir(),
             self.options.store_fabric,
             shared,
@@ -157,7 +157,7 @@ impl Setup {
         Ok(Some(history))
     }
 
-    /// The state that readers are shown.
+    /// Creates the view that readers are shown.
     pub(super) fn view(
         &self,
         attached: &Attached,
@@ -205,7 +205,7 @@ impl Setup {
         access: &Access,
         backend: rsm_api::Backend,
     ) -> anyhow::Result<Servers> {
-        // Ends with the runtime.
+        // The task ends with the runtime.
         tokio::spawn(access.clone().watch_certificate());
         let http = http::serve(&self.options.config, access, &backend).await?;
         let grpc = server::serve(&self.options, access, backend, &self.findings).await?;
@@ -214,7 +214,7 @@ impl Setup {
 }
 
 impl Attached {
-    /// The sources of the API's answers.
+    /// Sources of the API's answers.
     pub(super) fn backend(
         &mut self,
         view: &Arc<View>,

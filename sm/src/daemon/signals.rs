@@ -1,18 +1,18 @@
-//! Signals from the operating system and the operator.
+//! Receives signals from the operating system and the operator.
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// A signal that the daemon handles.
+/// Signal that the daemon handles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Signal {
-    /// SIGTERM, SIGINT.
+    /// SIGTERM or SIGINT.
     Stop,
     /// SIGHUP.
     Reload,
 }
 
-/// The stream of signals.
+/// Stream of signals.
 pub(super) struct Signals {
     terminate: Stream,
     interrupt: Stream,
@@ -29,7 +29,7 @@ impl Signals {
         })
     }
 
-    /// The next signal.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.terminate.recv() => Signal::Stop,

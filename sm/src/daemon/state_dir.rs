@@ -11,23 +11,25 @@ use anyhow::Context as _;
 
 use super::findings::{DaemonFindings, Part};
 
-/// Time between two checks of a folder: a check is one small file, and an operator learns of a full
-/// disk within this time.
+/// Time between two checks of a folder. A check writes one small file, and an operator learns of a
+/// full disk within this time.
 pub(super) const CHECK_EVERY: Duration = Duration::from_secs(10);
 
-/// Bytes that a check writes: one block of usual file systems, so that a full disk refuses them.
+/// Number of bytes that a check writes: one block of usual file systems, so that a full disk
+/// refuses them.
 const CHECKED_BYTES: usize = 4096;
 
-/// The file that a check writes and removes.
+/// File that a check writes and removes.
 const CHECK_FILE: &str = ".rsm-write-check";
 
-/// Checks the state folder on a thread of its own: a disk that hangs must hold up no other work.
+/// Checks the state folder on a thread of its own, because a disk that hangs must hold up no other
+/// work.
 pub(super) struct StateDir {
     running: Option<(mpsc::Sender<()>, std::thread::JoinHandle<()>)>,
 }
 
 impl StateDir {
-    /// Checks `dir` now and every [`CHECK_EVERY`]; without a folder there is nothing to check.
+    /// Checks `dir` now and every [`CHECK_EVERY`]; checks nothing if `dir` is `None`.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -80,7 +82,7 @@ fn report(dir: &Path, findings: &DaemonFindings) {
 /// Writes a small file to `dir`, and removes it.
 ///
 /// # Errors
-/// The file system's error, for instance that it is full or read-only.
+/// The error of the file system, for instance that it is full or read-only.
 pub(super) fn check(dir: &Path) -> io::Result<()> {
     let path = dir.join(CHECK_FILE);
     let written = (|| {
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_fails_the_check() {
-        // Every write to it fails as on a full disk.
+        // Every write to /dev/full fails as on a full disk.
         let full = Path::new("/dev/full");
         if !full.exists() {
             return;

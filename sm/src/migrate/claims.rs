@@ -1,4 +1,4 @@
-//! The LIDs of `guid2lid`.
+//! Reads the LIDs of `guid2lid`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,11 +10,11 @@ use rsm_model::LidClaim;
 use super::source::{Files, SourceError};
 use super::{Migration, line};
 
-/// The LIDs that OpenSM gave to ports.
+/// Port GUID → LIDs that OpenSM gave to the port.
 pub type Claims = BTreeMap<Guid, LidClaim>;
 
 impl Migration {
-    /// Takes the LIDs of OpenSM's table in the folder `cache`, and their LMC.
+    /// Reads the LIDs, and their LMC, from OpenSM's table in the folder `cache`.
     pub(super) fn read_claims(
         &mut self,
         files: &mut Files,
@@ -56,11 +56,11 @@ impl Migration {
         Ok(())
     }
 
-    /// Takes the LMC of the table where the configuration has another: OpenSM's option `-l` wins over
-    /// its configuration, and ports are to keep all of their LIDs.
+    /// Adopts the LMC of the table if the configuration has another one: OpenSM's option `-l`
+    /// overrides its configuration, and ports must keep all of their LIDs.
     fn take_lmc(&mut self, path: &Path, table: &Guid2Lid) {
         let widest = table.claims.iter().max_by_key(|(guid, claim)| {
-            // The first line of several, to be named.
+            // The finding names the first of several lines.
             let line = table.lines.get(guid).copied().unwrap_or(usize::MAX);
             (claim.lmc, std::cmp::Reverse(line))
         });
@@ -68,7 +68,7 @@ impl Migration {
             return;
         };
         let configured = self.config.lids.lmc;
-        // Ports of switches have one LID each, so that a table may have no other port.
+        // Ports of switches have one LID each, and a table may hold no other port.
         if claim.lmc == configured || claim.lmc == Lmc::ZERO {
             return;
         }

@@ -1,10 +1,10 @@
-//! Findings about a place that is known as text.
+//! Makes findings about a place that is known as text.
 
 use std::path::PathBuf;
 
 use rsm_config::{ConfigFinding, ConfigSeverity};
 
-/// A finding about `place`, a file name with a line behind a colon.
+/// Finding about `place`, a file name followed by a colon and a line number.
 pub(super) fn finding(
     place: &str,
     severity: ConfigSeverity,

@@ -1,4 +1,4 @@
-//! The M_Keys of `guid2mkey`, by which OpenSM reaches ports whose key is not its own.
+//! Reads the M_Keys of `guid2mkey`, with which OpenSM reaches ports whose key is not its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Migration {
                 Some((port, key)) => {
                     keys.insert(port, (line, key));
                 }
-                // The line may have a key: it is not shown.
+                // The line may contain a key, so it is not shown.
                 None => findings.at(
                     &text,
                     start,
@@ -67,7 +67,7 @@ impl Migration {
         Ok(())
     }
 
-    /// Names the first port with another key than the configuration has, and has rsm try the keys
+    /// Names the first port whose key differs from the configured one, and makes rsm try the keys
     /// of the file.
     fn several_m_keys(&mut self, path: &Path, keys: &BTreeMap<Guid, (usize, u64)>) {
         let own = self.config.sm.m_key;

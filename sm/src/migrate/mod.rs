@@ -1,12 +1,11 @@
-//! `rsm migrate`: from the files of OpenSM on a host to a configuration and a store of rsm.
+//! `rsm migrate`: converts OpenSM's files on a host to a configuration and a store of rsm.
 //!
-//! [`read`] takes all files and decides; it changes nothing, and [`Migration`] holds the result and
-//! every finding about it. [`write`](Migration::write) makes the configuration and the store, and
-//! refuses to overwrite either.
+//! [`read`] takes all files and decides without changing anything; [`Migration`] holds the result
+//! and every finding about it. [`write`](Migration::write) creates the configuration and the store,
+//! and refuses to overwrite either.
 //!
-//! Migration stands before the pipeline: configuration and store are as the daemon would have left
-//! them. The daemon then starts as after a restart, so that LIDs of the files are claims like any
-//! other, and the difference finds nothing to set.
+//! Configuration and store are as the daemon would have left them, so the daemon starts as after a
+//! restart: LIDs of the files are claims like any other, and the difference finds nothing to set.
 
 mod claims;
 mod line;
@@ -36,44 +35,44 @@ pub use self::source::SourceError;
 use self::source::{Files, is_present};
 use self::sysconfig::Sysconfig;
 
-/// What to migrate.
+/// Options of a migration.
 #[derive(Clone, Debug)]
 pub struct MigrateOptions {
-    /// The folder that stands for `/`.
+    /// Folder that stands for `/`.
     pub root: PathBuf,
-    /// The `opensm.conf`, instead of one of OpenSM's own places.
+    /// `opensm.conf` to read; `None` for one of OpenSM's own places.
     pub config: Option<PathBuf>,
-    /// The port, instead of the one that OpenSM's files name.
+    /// GUID of the port to manage; `None` for the one that OpenSM's files name.
     pub guid: Option<Guid>,
-    /// The state folder, instead of the default one.
+    /// State folder; `None` for the default one.
     pub state_dir: Option<PathBuf>,
-    /// Seconds since 1970: leases of services end.
+    /// Current time in seconds since the Unix epoch, for the leases of services.
     pub now: u64,
 }
 
-/// The result of [`read`].
+/// Result of [`read`].
 #[derive(Debug)]
 pub struct Migration {
-    /// The configuration.
+    /// Configuration of rsm.
     pub config: Config,
     origins: KeyOrigins,
-    /// The LIDs of ports.
+    /// LIDs of ports.
     pub claims: Claims,
-    /// The registrations of hosts.
+    /// Registrations of hosts.
     pub registrations: SavedSaState,
-    /// Each file that was read, and its content in a few words.
+    /// Files that were read, each with its content in a few words.
     sources: Vec<(PathBuf, String)>,
-    /// Everything that is not taken as it is, with its file and line.
+    /// Findings about everything that is not taken over unchanged, with file and line.
     pub findings: Vec<ConfigFinding>,
-    /// The outcome of each key of `opensm.conf`.
+    /// Outcome of each key of `opensm.conf`.
     outcomes: Vec<KeyOutcome>,
 }
 
 /// Reads OpenSM's files.
 ///
 /// # Errors
-/// A file cannot be read, several configurations or ports are there to choose from, or there is no
-/// file of OpenSM at all. Errors inside of files are findings.
+/// A file cannot be read, there are several configurations or ports to choose from, or there is no
+/// file of OpenSM at all. Errors within files are findings.
 pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
     let mut files = Files::below(&options.root);
     let conf = files.configuration(options.config.as_deref())?;
@@ -100,7 +99,7 @@ pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
             root: options.root.clone(),
         });
     }
-    // Of a table of keys, the lines in error are named already.
+    // Reading the table of keys has already named the lines in error.
     let before = migration.findings.iter();
     let before: BTreeSet<_> = before.map(|f| (f.file.clone(), f.line)).collect();
     let named = with_files(&migration.config, Vec::new());
@@ -141,8 +140,8 @@ impl Migration {
         Ok(migration)
     }
 
-    /// Takes the port, the prefix and the priority that the service gives to OpenSM: options of a
-    /// command line win over the configuration.
+    /// Takes the port, the prefix and the priority that the service passes to OpenSM: options of a
+    /// command line override the configuration.
     fn choose_port(
         &mut self,
         asked: Option<Guid>,
@@ -170,8 +169,8 @@ impl Migration {
         Ok(())
     }
 
-    /// Leaves out the files that OpenSM writes: rsm runs as a user of its own, which may not write
-    /// to them, and a log that cannot be opened would end it at once.
+    /// Leaves out files that OpenSM writes: rsm runs as a user of its own, which may not write to
+    /// them, and a log that cannot be opened would end rsm at once.
     fn leave_outputs(&mut self) {
         let defaults = Config::default();
         let log = self.config.log != defaults.log;
@@ -192,7 +191,7 @@ impl Migration {
         (self.config.log, self.config.dump) = (defaults.log, defaults.dump);
     }
 
-    /// Leaves out the order to give all LIDs anew: a migration keeps them.
+    /// Leaves out the setting that reassigns all LIDs: a migration keeps them.
     fn keep_lids(&mut self) {
         if !std::mem::take(&mut self.config.lids.reassign) {
             return;
@@ -207,8 +206,8 @@ impl Migration {
         }
     }
 
-    /// Lets rsm set SLtoVLMappingTables in the form in which OpenSM did. Only tables that were set
-    /// port by port can be read back, and stay as they are where they are right.
+    /// Makes rsm set SLtoVLMappingTables in the form that OpenSM used. Only tables that were set
+    /// port by port can be read back, and then stay as they are if they are right.
     fn keep_mapping_form(&mut self) {
         let mut keys = self.outcomes.iter().rev();
         let key = keys.find(|outcome| outcome.key == "use_optimized_slvl");
@@ -221,8 +220,8 @@ impl Migration {
         }
     }
 
-    /// Lets the configuration name files where they are below the root, and OpenSM's default file
-    /// of partitions where it exists.
+    /// Rewrites file names in the configuration to the places below the root, and adds OpenSM's
+    /// default file of partitions if it exists.
     fn resolve_files(&mut self, files: &Files, conf: Option<&Path>) {
         let routing = &mut self.config.routing;
         for path in [
@@ -258,10 +257,10 @@ impl Migration {
         }
     }
 
-    /// The place below the root of a file that OpenSM's configuration names; `None`, with a
-    /// finding, if it is not there. OpenSM then does without, as it does everywhere with the default
-    /// name, which it writes into every configuration: so may rsm on OpenSM's own host. In a copy of
-    /// another host's files nothing says that the file is not merely left behind.
+    /// Place below the root of a file that OpenSM's configuration names; `None`, with a finding, if
+    /// it does not exist. OpenSM then runs without the file, as it usually does with the default
+    /// name, which it writes into every configuration. On OpenSM's own host rsm may do so as well.
+    /// In a copy of another host's files the file may simply have been left behind.
     fn resolve(&mut self, files: &Files, named: &NamedFile, path: &Path) -> Option<PathBuf> {
         let file = files.under(path);
         if is_present(&file) {
@@ -289,7 +288,7 @@ impl Migration {
         None
     }
 
-    /// Lets the configuration name the map of node names below the root. OpenSM runs without the
+    /// Makes the configuration name the map of node names below the root. OpenSM runs without the
     /// file, and so does rsm.
     fn resolve_names(&mut self, files: &Files) {
         let Some(named) = self.config.names.file.take() else {
@@ -312,15 +311,15 @@ impl Migration {
         ));
     }
 
-    /// Whether a file has an error, so that nothing may be written.
+    /// Tells whether a file has an error, so that nothing may be written.
     pub fn has_errors(&self) -> bool {
         any_error(&self.findings)
     }
 
-    /// The configuration as a file.
+    /// Formats the configuration as a file.
     ///
     /// # Errors
-    /// The text does not read back as the configuration: a defect, not the files' fault.
+    /// The text does not read back as the same configuration: a defect of rsm, not of the files.
     fn text(&self) -> Result<String, WriteError> {
         let short = self.config.short(&self.origins);
         let text = format!("# Written by rsm migrate from the files behind each key.\n{short}");
@@ -333,16 +332,16 @@ impl Migration {
     }
 }
 
-/// A file whose absence widens what hosts may do.
+/// File whose absence widens what hosts may do.
 struct NamedFile {
-    /// Section and key of rsm.
+    /// Section of rsm's setting, and its key.
     section: &'static str,
     key: &'static str,
-    /// The key of OpenSM.
+    /// Key of OpenSM's setting.
     theirs: &'static str,
-    /// The name of the file that OpenSM writes into every configuration.
+    /// File name that OpenSM writes into every configuration.
     default: &'static str,
-    /// The effect of having no such file.
+    /// Effect of running without the file.
     effect: &'static str,
 }
 
@@ -362,7 +361,8 @@ const POLICY: NamedFile = NamedFile {
     effect: "paths have the service levels of partitions and of the engine",
 };
 
-/// A warning for each key that a file sets more than once: OpenSM takes the last one, and rsm too.
+/// Warnings about keys that a file sets more than once: OpenSM takes the last value, and so does
+/// rsm.
 fn repeated(conf: &Path, outcomes: &[KeyOutcome]) -> Vec<ConfigFinding> {
     let mut first = std::collections::BTreeMap::new();
     let again = outcomes.iter().filter_map(|outcome| {

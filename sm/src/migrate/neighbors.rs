@@ -1,5 +1,5 @@
-//! The cables of `neighbors`, by which OpenSM finds the M_Keys of ports. rsm reads cables from the
-//! fabric: the file only tells which ports the table of LIDs should have.
+//! Reads the cables of `neighbors`, with which OpenSM finds the M_Keys of ports. rsm reads cables
+//! from the fabric: the file only tells which ports the table of LIDs should have.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,8 @@ use super::source::{Files, SourceError};
 use super::{Migration, line};
 
 impl Migration {
-    /// Compares the ports of cables with those that have LIDs. Switches are there by their GUID.
+    /// Compares the ports of cables with those that have LIDs. The file names switches by their
+    /// node GUID.
     pub(super) fn read_neighbors(
         &mut self,
         files: &mut Files,
@@ -31,7 +32,7 @@ impl Migration {
                 continue;
             }
             match neighbors_entry(content) {
-                // Each cable is there from both ends.
+                // The file lists each cable from both ends.
                 Some((a, b)) => {
                     cables.insert((a.min(b), a.max(b)));
                 }

@@ -10,26 +10,26 @@ use rsm_config::{ConfigError, ConfigFinding, KNOWN_KEY, SA_KEY_FILE};
 use super::Migration;
 use crate::daemon::{ImportError, Imported, import};
 
-/// Access to a configuration without keys, and to one with keys.
+/// File modes of a configuration without keys, and of one with keys.
 const READABLE: u32 = 0o644;
 const SECRET: u32 = 0o640;
 
-/// Access to the key of the SA.
+/// File mode of the SA's key.
 const OWNERS: u32 = 0o600;
 
 /// Random numbers of the system.
 const RANDOM: &str = "/dev/urandom";
 
-/// Where the results go.
+/// Destinations of the results.
 #[derive(Clone, Debug)]
 pub struct Outputs {
-    /// The configuration file.
+    /// Configuration file.
     pub config: PathBuf,
-    /// The state folder.
+    /// State folder.
     pub state_dir: PathBuf,
 }
 
-/// Why nothing, or not everything, is written.
+/// Reason why nothing, or not everything, was written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// A file of OpenSM has errors.
@@ -38,44 +38,44 @@ pub enum WriteError {
         match errors { 1 => "the error".to_owned(), _ => format!("the {errors} errors") }
     )]
     Errors {
-        /// How many.
+        /// Number of errors.
         errors: usize,
     },
-    /// The configuration file is there.
+    /// The configuration file exists.
     #[error(
         "{} exists, and rsm migrate overwrites no file: nothing is written; move it away, or name another with --output",
         path.display()
     )]
     Exists {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The store cannot be made.
+    /// The store cannot be created.
     #[error("no store is made in {}, and no configuration written; name another folder with --state-dir", dir.display())]
     Store {
-        /// The state folder.
+        /// State folder.
         dir: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: ImportError,
     },
-    /// There is no random number for the key of the SA.
+    /// No random number could be read for the SA's key.
     #[error("no key of the SA is made, and nothing written: cannot read {RANDOM}")]
     Random {
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
     /// A file cannot be written.
     #[error("cannot write {}", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
-    /// The text does not read back.
+    /// The text does not read back as the same configuration.
     #[error(
         "the configuration to write does not read back as the one to write: this is a defect of rsm"
     )]
@@ -83,17 +83,17 @@ pub enum WriteError {
     /// The values contradict each other.
     #[error("the values contradict each other: nothing is written")]
     Refused {
-        /// The contradiction.
+        /// Contradiction between the values.
         #[source]
         source: ConfigError,
     },
 }
 
 impl Migration {
-    /// Writes the store, then the configuration; returns the size of the store.
+    /// Writes the store, then the configuration. Returns the size of the store.
     ///
     /// # Errors
-    /// A file of OpenSM has errors, there is a configuration or a store already, or the disk fails.
+    /// A file of OpenSM has errors, a configuration or a store exists already, or the disk fails.
     pub fn write(&self, to: &Outputs) -> Result<Imported, WriteError> {
         let text = self.checked(to)?;
         let draft = Draft::write(&to.config, text.as_bytes(), self.mode())?;
@@ -102,7 +102,7 @@ impl Migration {
             None => None,
         };
         let imported = import(&to.state_dir, &self.claims, self.registrations.clone());
-        // A store that was only opened has files of this process, too.
+        // Opening a store also creates files, which belong to this process.
         own_files(&to.state_dir).map_err(|source| WriteError::Write {
             path: to.state_dir.clone(),
             source,
@@ -119,18 +119,18 @@ impl Migration {
         Ok(imported)
     }
 
-    /// Where the key of the SA is made: beside the configuration, unless that has a key or says that
-    /// the SA trusts no request, or such a file is there.
+    /// Path of a new key of the SA, beside the configuration; `None` if the configuration has a
+    /// key, says that the SA trusts no request, or such a file exists.
     pub(super) fn new_sa_key(&self, to: &Outputs) -> Option<PathBuf> {
         let path = to.config.with_file_name(SA_KEY_FILE);
         let is_wanted = self.config.sm.sa_key.is_none() && fs::symlink_metadata(&path).is_err();
         is_wanted.then_some(path)
     }
 
-    /// The text of the configuration, if it may be written.
+    /// Text of the configuration, if it may be written.
     ///
     /// # Errors
-    /// As [`Migration::write`], but for the store and the disk.
+    /// Fails as [`Migration::write`] does, except for failures of the store and the disk.
     pub fn checked(&self, to: &Outputs) -> Result<String, WriteError> {
         use rsm_config::ConfigSeverity::Error;
         let errors = self.findings.iter();
@@ -140,7 +140,7 @@ impl Migration {
         if errors > 0 {
             return Err(WriteError::Errors { errors });
         }
-        // A link that leads nowhere is there, too.
+        // A symbolic link that leads nowhere counts as present, too.
         if fs::symlink_metadata(&to.config).is_ok() {
             let path = to.config.clone();
             return Err(WriteError::Exists { path });
@@ -156,7 +156,7 @@ impl Migration {
     }
 }
 
-/// A file under a temporary name. Dropping it removes the file.
+/// File under a temporary name. Dropping it removes the file.
 struct Draft {
     draft: PathBuf,
     path: PathBuf,
@@ -175,7 +175,7 @@ impl Draft {
             options.write(true).create_new(true).mode(mode);
             let mut file = options.open(&this.draft)?;
             file.write_all(text)?;
-            // The group that may read the folder may read the file: the daemon's in /etc/rsm.
+            // The group that may read the folder may read the file: in /etc/rsm it is the daemon's.
             let folder = fs::metadata(folder_of(path))?;
             if folder.gid() != file.metadata()?.gid() {
                 chown(&this.draft, None, Some(folder.gid())).or_else(ignore_denial)?;
@@ -189,7 +189,7 @@ impl Draft {
         Ok(this)
     }
 
-    /// Gives the file the owner of `folder`, the daemon's user where that is the state folder.
+    /// Gives the file the owner of `folder`: the daemon's user if `folder` is the state folder.
     fn own_like(&self, folder: &Path) -> Result<(), WriteError> {
         let owned = fs::metadata(folder).and_then(|owner| {
             chown(&self.draft, Some(owner.uid()), Some(owner.gid())).or_else(ignore_denial)
@@ -200,7 +200,7 @@ impl Draft {
         })
     }
 
-    /// Gives the file its name, unless there is one of that name.
+    /// Gives the file its final name, unless a file of that name exists.
     fn publish(self) -> Result<(), WriteError> {
         let written = fs::hard_link(&self.draft, &self.path)
             .and_then(|()| File::open(folder_of(&self.path))?.sync_all());
@@ -218,15 +218,15 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // What could not be written is not there to be removed.
+        // A file that could not be written need not be removed.
         let _ = fs::remove_file(&self.draft);
     }
 }
 
-/// A new key of the SA, as its file has it.
+/// Text of a new key file of the SA.
 ///
 /// # Errors
-/// The system gives no random numbers.
+/// The system provides no random numbers.
 fn sa_key_text() -> Result<String, WriteError> {
     let mut random = File::open(RANDOM).map_err(|source| WriteError::Random { source })?;
     loop {
@@ -247,8 +247,8 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Gives all files in a folder the folder's owner: the daemon runs as a user of its own, and
-/// `rsm migrate` as root.
+/// Gives all files in a folder the folder's owner, because the daemon runs as a user of its own,
+/// and `rsm migrate` as root.
 fn own_files(folder: &Path) -> io::Result<()> {
     let owner = match fs::metadata(folder) {
         Ok(owner) => owner,
@@ -268,7 +268,7 @@ fn own_files(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Only root may give files away; another user's files are its own already.
+/// Only root may change a file's owner; another user already owns its files.
 fn ignore_denial(error: io::Error) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Ok(()),

@@ -1,4 +1,4 @@
-//! The report for the operator.
+//! Prints the report for the operator.
 
 use std::fmt::{self, Write as _};
 
@@ -7,7 +7,8 @@ use rsm_config::{ConfigSeverity, KeyGroup, SA_KEY_FILE};
 use super::{Migration, Outputs};
 use crate::daemon::Imported;
 
-/// The files that were read and what is in them, then everything that is not taken as it is.
+/// Prints the files that were read and their contents, then everything that is not taken over
+/// unchanged.
 impl fmt::Display for Migration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (path, content) in &self.sources {
@@ -44,10 +45,10 @@ impl fmt::Display for Migration {
 }
 
 impl Migration {
-    /// What a run without `--dry-run` would write.
+    /// Describes the files that a run without `--dry-run` would write.
     ///
     /// # Errors
-    /// As [`Migration::checked`].
+    /// Fails as [`Migration::checked`] does.
     pub fn rehearsal(&self, to: &Outputs) -> Result<String, super::WriteError> {
         let text = self.checked(to)?;
         let mut out = String::new();
@@ -67,7 +68,7 @@ impl Migration {
         Ok(out)
     }
 
-    /// The result of [`Migration::write`], and the next step.
+    /// Describes the result of [`Migration::write`], and the next step.
     pub fn written(&self, to: &Outputs, imported: Imported) -> String {
         let (config, state) = (to.config.display(), to.state_dir.display());
         let mut out = format!(

@@ -1,4 +1,4 @@
-//! OpenSM's files on a host: their places and their text.
+//! Finds and reads OpenSM's files on a host.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -7,43 +7,44 @@ use std::path::{Path, PathBuf};
 use rsm_config::{ConfigFinding, ConfigSeverity, Findings};
 use rsm_ids::Guid;
 
-/// The longest file, in bytes: the registrations of 45,000 hosts with five groups each are 35 MB.
+/// Longest file that is read, in bytes: the registrations of 45,000 hosts with five groups each are
+/// 35 MB.
 const LONGEST: u64 = 256 * 1024 * 1024;
 
-/// The folders of configurations: OpenSM's own and Red Hat's.
+/// Folders of configurations: OpenSM's own and Red Hat's.
 const CONFIGURATIONS: [&str; 2] = ["etc/opensm", "etc/rdma"];
 
-/// The default folder of OpenSM's tables, which `OSM_CACHE_DIR` replaces.
+/// Default folder of OpenSM's tables, which `OSM_CACHE_DIR` replaces.
 const CACHE: &str = "/var/cache/opensm";
 
-/// Why nothing is migrated.
+/// Reason why nothing is migrated.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// A file is there and cannot be read.
+    /// A file exists and cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
-    /// A file is longer than any of OpenSM.
+    /// A file is longer than any that OpenSM writes.
     #[error("{}: error: the file is too long: expected at most {LONGEST} bytes", path.display())]
     TooLong {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A program wrote no file of OpenSM below the root.
+    /// There is no file of OpenSM below the root.
     #[error(
         "no file of OpenSM below {}: expected etc/opensm, etc/rdma/opensm.conf or var/cache/opensm/guid2lid",
         root.display()
     )]
     Nothing {
-        /// The root.
+        /// Root folder.
         root: PathBuf,
     },
-    /// Each configuration is one manager.
+    /// There are several configurations, each of a manager of its own.
     #[error(
         "{} configurations of OpenSM are there, each of a manager of its own: {}; choose one with --config, and run \
          rsm migrate once for each, with its own --output and --state-dir",
@@ -51,19 +52,19 @@ pub enum SourceError {
         names(files)
     )]
     Configurations {
-        /// The files.
+        /// Paths of the configurations.
         files: Vec<PathBuf>,
     },
-    /// Each port has a manager of its own.
+    /// OpenSM manages several ports, each with a manager of its own.
     #[error(
         "{place}: OpenSM manages the ports {}: choose one with --guid, and run rsm migrate once for each, with its own \
          --output and --state-dir",
         ports.iter().map(Guid::to_string).collect::<Vec<_>>().join(", ")
     )]
     Ports {
-        /// File and line.
+        /// File and line that names the ports.
         place: String,
-        /// The ports.
+        /// GUIDs of the ports.
         ports: Vec<Guid>,
     },
 }
@@ -73,7 +74,7 @@ fn names(files: &[PathBuf]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The files below a root.
+/// Files below a root.
 #[derive(Debug)]
 pub(super) struct Files {
     root: PathBuf,
@@ -89,8 +90,8 @@ impl Files {
         }
     }
 
-    /// The place below the root of a file that OpenSM names; it resolves a relative name from `/`.
-    /// A name that begins with the root is one already.
+    /// Place below the root of a file that OpenSM names. Resolves a relative name from `/`. A name
+    /// that already begins with the root stays unchanged.
     pub(super) fn under(&self, path: &Path) -> PathBuf {
         if path.starts_with(&self.root) {
             return path.to_owned();
@@ -98,15 +99,15 @@ impl Files {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Whether the files are those of this host, and not a copy of another one's.
+    /// Tells whether the files are those of this host, and not a copy of another one's.
     pub(super) fn are_of_this_host(&self) -> bool {
         self.root == Path::new("/")
     }
 
-    /// The `opensm.conf`: `asked`, or the only one there is.
+    /// Finds `opensm.conf`: `asked`, or the only one that exists.
     ///
     /// # Errors
-    /// There are several.
+    /// There are several configurations.
     pub(super) fn configuration(
         &self,
         asked: Option<&Path>,
@@ -138,7 +139,7 @@ impl Files {
         }
     }
 
-    /// The file of partitions that OpenSM reads where its configuration names none.
+    /// File of partitions that OpenSM reads if its configuration names none.
     pub(super) fn partitions(&self, conf: Option<&Path>) -> Option<PathBuf> {
         let beside = conf.and_then(Path::parent).map(Path::to_owned);
         let folders = CONFIGURATIONS.map(|folder| self.root.join(folder));
@@ -147,13 +148,13 @@ impl Files {
         files.find(|file| is_present(file))
     }
 
-    /// The folder of OpenSM's tables.
+    /// Folder of OpenSM's tables.
     pub(super) fn cache(&self, named: Option<&Path>) -> PathBuf {
         self.under(named.unwrap_or(Path::new(CACHE)))
     }
 
-    /// The text of a file; `None` if there is none. Bytes that are no UTF-8 are taken as Latin-1,
-    /// and named with their line.
+    /// Text of a file; `None` if it does not exist. Bytes that are no UTF-8 are taken as Latin-1,
+    /// and a finding names their line.
     ///
     /// # Errors
     /// The file cannot be read, or is too long.
@@ -203,14 +204,14 @@ impl Files {
         }
     }
 
-    /// The files that were read, with their content.
+    /// Files that were read, with their content.
     pub(super) fn into_read(self) -> Vec<(PathBuf, String)> {
         self.read
     }
 }
 
-/// Whether there is a file of this name. One that cannot be looked at, or a link that leads
-/// nowhere, is there: its reader says what is wrong with it.
+/// Tells whether a file of this name exists. A file that cannot be examined, or a link that leads
+/// nowhere, counts as existing: its reader says what is wrong with it.
 pub(super) fn is_present(path: &Path) -> bool {
     match fs::symlink_metadata(path) {
         Ok(_) => true,
@@ -221,7 +222,8 @@ pub(super) fn is_present(path: &Path) -> bool {
     }
 }
 
-/// `opensm.conf`, or `opensm.conf.` and a number: Red Hat starts a manager for each of these.
+/// Tells whether `name` is `opensm.conf`, or `opensm.conf.` and a number: Red Hat starts a manager
+/// for each of these.
 fn is_configuration(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("opensm.conf") else {
         return false;
@@ -231,8 +233,8 @@ fn is_configuration(name: &str) -> bool {
         || number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The text of `bytes`, with each line that is no UTF-8 taken as Latin-1; and of each such line the
-/// offset in the text and the value of its first such byte.
+/// Decodes `bytes`, taking each line that is no UTF-8 as Latin-1. Also returns, for each such line,
+/// its offset in the text and the value of its first such byte.
 fn decoded(bytes: &[u8]) -> (String, Vec<(usize, u8)>) {
     let mut text = String::with_capacity(bytes.len());
     let mut others = Vec::new();

@@ -1,5 +1,5 @@
-//! The variables by which a distribution's service starts OpenSM: `PORTS` on Debian; `GUIDS` and
-//! `PRIORITY` on Red Hat.
+//! Reads the variables with which a distribution's service starts OpenSM: `PORTS` on Debian;
+//! `GUIDS` and `PRIORITY` on Red Hat.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,33 +10,33 @@ use rsm_ids::Guid;
 use super::line;
 use super::source::{Files, SourceError};
 
-/// The files, by distribution: Debian, Red Hat.
+/// Files by distribution: Debian, Red Hat.
 const FILES: [&str; 2] = ["/etc/default/opensm", "/etc/sysconfig/opensm"];
 
-/// The variables that the services of OpenSM read.
+/// Variables that the services of OpenSM read.
 const PORTS: &str = "PORTS";
 const GUIDS: &str = "GUIDS";
 const PRIORITY: &str = "PRIORITY";
-/// OpenSM itself reads it from its environment.
+/// Variable that OpenSM itself reads from its environment.
 const CACHE: &str = "OSM_CACHE_DIR";
 /// Variables with an effect only on other programs.
 const OTHERS: [&str; 1] = ["OSM_HOSTS"];
 
-/// The highest priority (SMInfo.Priority, IBA 14.4.1).
+/// Highest priority (SMInfo.Priority, IBA 14.4.1).
 const PRIORITY_MAX: u8 = 15;
 
-/// Subnet prefix that Red Hat's service gives to the manager of the first GUID; the prefixes of the
+/// Subnet prefix that Red Hat's service gives to the manager of the first GUID. The prefixes of the
 /// others count up from it, in decimal digits.
 const FIRST_PREFIX: u64 = 0xfe80_0000_0000_0000;
 
-/// The variables of a file.
+/// Variables of a file.
 #[derive(Debug)]
 pub(super) struct Sysconfig {
     file: PathBuf,
     variables: BTreeMap<String, (usize, String)>,
 }
 
-/// The port of a manager, with the place that gives it.
+/// Port of a manager, with the place that names it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ChosenPort {
     pub(super) guid: Option<(Guid, String)>,
@@ -44,7 +44,7 @@ pub(super) struct ChosenPort {
 }
 
 impl Sysconfig {
-    /// The variables of the first file that is there.
+    /// Reads the variables of the first file that exists.
     pub(super) fn read(
         files: &mut Files,
         findings: &mut Vec<ConfigFinding>,
@@ -62,7 +62,7 @@ impl Sysconfig {
         Ok(None)
     }
 
-    /// The assignments of `text`, of which the last one of a variable counts.
+    /// Parses the assignments of `text`. The last assignment of a variable counts.
     fn parse(file: &Path, text: &str) -> (Sysconfig, Vec<ConfigFinding>) {
         let mut findings = Findings::new(file, text);
         let mut variables = BTreeMap::new();
@@ -115,16 +115,16 @@ impl Sysconfig {
         (!value.is_empty()).then_some((value, place))
     }
 
-    /// OpenSM's folder of tables, if it is not the default one.
+    /// Folder of OpenSM's tables; `None` for the default one.
     pub(super) fn cache(&self) -> Option<&Path> {
         let (_, value) = self.variables.get(CACHE)?;
         Some(Path::new(value.trim())).filter(|path| !path.as_os_str().is_empty())
     }
 
-    /// The port that OpenSM manages: the one in `PORTS` or `GUIDS`, or `asked` among several.
+    /// Port that OpenSM manages: the one in `PORTS` or `GUIDS`, or `asked` among several.
     ///
     /// # Errors
-    /// Several ports are there, and `asked` is none of them.
+    /// There are several ports, and `asked` is none of them.
     pub(super) fn port(
         &self,
         asked: Option<Guid>,
@@ -187,7 +187,7 @@ impl Sysconfig {
         Ok(ChosenPort { guid, prefix })
     }
 
-    /// The priority that the service gives to OpenSM.
+    /// Priority that the service gives to OpenSM, with the place that names it; `None` without one.
     pub(super) fn priority(&self, findings: &mut Vec<ConfigFinding>) -> Option<(u8, String)> {
         let (value, place) = self.get(PRIORITY)?;
         // Red Hat's file documents both `15` and `-p 15`.
@@ -207,14 +207,15 @@ impl Sysconfig {
     }
 }
 
-/// The subnet prefix of the manager of GUID number `index`. Red Hat's service writes the number in
-/// decimal digits, two of them.
+/// Subnet prefix of the manager of GUID number `index`. Red Hat's service writes the decimal digits
+/// of the number where the prefix has hexadecimal ones. `None` where they do not fit.
 fn prefix(index: usize) -> Option<u64> {
     let number = u64::from_str_radix(&index.to_string(), 16).ok()?;
     Some(FIRST_PREFIX | number)
 }
 
-/// Name and value of a shell's assignment that needs no shell.
+/// Splits a shell's assignment into name and value; `None` for one that a shell would have to
+/// expand.
 fn assignment(content: &str) -> Option<(&str, &str)> {
     let content = content.strip_prefix("export ").unwrap_or(content);
     let (name, value) = content.split_once('=')?;

@@ -1,48 +1,48 @@
-//! The core's stage and its waiting work, for operators.
+//! The core's stage and its waiting work, as shown to operators.
 
 use rsm_mad::Time;
 
 /// The stage that the core is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
-    /// Nothing.
+    /// The core is idle.
     Idle,
-    /// A sweep.
+    /// A sweep is under way.
     Sweeping {
-        /// Nodes known so far.
+        /// Number of known nodes.
         nodes: usize,
-        /// Questions settled so far, by an answer or by silence.
+        /// Number of queries settled, by an answer or by silence.
         settled: usize,
-        /// Questions that are open; answers add more.
+        /// Number of open queries; answers add more.
         open: usize,
     },
-    /// A plan is computed.
+    /// A plan is being computed.
     Planning,
-    /// The hardware is written.
+    /// The hardware is being written.
     Pushing {
-        /// Sets acknowledged so far.
+        /// Number of Sets acknowledged.
         done: usize,
-        /// About how many Sets there are in all; never below `done`.
+        /// Approximate number of all Sets; never below `done`.
         expected: usize,
     },
 }
 
-/// The pass under way and the work that waits behind it, for operators whose request waits.
+/// The pass under way and the work that waits behind it, for operators who wait for a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PassProgress {
     /// The stage.
     pub activity: Activity,
-    /// The cause of the pass under way; empty without one.
+    /// Cause of the pass under way; empty if there is none.
     pub cause: String,
-    /// When it began.
+    /// Start of the pass under way; `None` if there is none.
     pub since: Option<Time>,
-    /// Nodes known.
+    /// Number of known nodes.
     pub nodes: usize,
-    /// SMPs without an answer so far, those that wait to be sent included.
+    /// Number of SMPs without an answer, including those not sent yet.
     pub outstanding: usize,
-    /// The causes of the work that waits behind the pass, as one phrase; empty without any.
+    /// Causes of the work that waits, as one phrase; empty if none waits.
     pub next: String,
-    /// The time before which waiting work does not start, after a failure.
+    /// Time before which waiting work does not start, after a failure; else `None`.
     pub not_before: Option<Time>,
 }
 

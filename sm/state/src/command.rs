@@ -11,83 +11,83 @@ use rsm_routing::engine::EngineKind;
 /// Identifies a command whose issuer waits for its effect.
 pub type Ticket = u64;
 
-/// A command of an operator or a signal. The core says by an effect what has become of it.
+/// A command of an operator or a signal. An effect of the core reports the result.
 #[derive(Debug)]
 pub enum Command {
-    /// Sweep everything; `full`: read the forwarding tables back as well, although they are known.
+    /// Sweep everything.
     Resweep {
-        /// Whether to read tables back.
+        /// Whether to read forwarding tables back as well, although they are known.
         full: bool,
-        /// `Effect::Done` names it when the hardware holds the resulting plan.
+        /// Ticket that `Effect::Done` names once the hardware holds the resulting plan.
         ticket: Ticket,
     },
     /// Sweep everything and write every block of every linear forwarding table, whether or not the
     /// switch holds it.
     Rewrite {
-        /// `Effect::Done` names it when the hardware holds the resulting plan.
+        /// Ticket that `Effect::Done` names once the hardware holds the resulting plan.
         ticket: Ticket,
     },
     /// Route with another engine until the configuration is read again.
     Engine {
-        /// Which one.
+        /// Engine to use.
         engine: EngineKind,
-        /// Whether its tables may drop packets of present routes while they are written.
+        /// Whether packets of present routes may be dropped while its tables are written.
         when_cut_off: WhenCutOff,
-        /// `Effect::Done` names it when the engine's tables are in force; `Effect::Declined`
-        /// when the proof refutes them, and `Effect::CutOff` when they would drop packets, and
-        /// the engine before stays.
+        /// Ticket that `Effect::Done` names once the engine's tables are in force.
+        /// `Effect::Declined` names it if the proof refutes them, and `Effect::CutOff` if they
+        /// would drop packets; then the former engine stays.
         ticket: Ticket,
     },
-    /// The issuer of `ticket` no longer waits; an engine that it requested and no job has used yet
-    /// is not tried.
+    /// Stop waiting for `ticket`. If it requested an engine that no job has used yet, the engine is
+    /// not tried.
     Withdraw {
-        /// From the command before.
+        /// Ticket of the earlier command.
         ticket: Ticket,
     },
-    /// Route around these parts as well, all of them or none.
+    /// Avoid these parts as well, all of them or none.
     Drain {
-        /// The parts, each with [`Reason::Drained`](rsm_plan::avoid::Reason::Drained).
+        /// Parts to drain, each with [`Reason::Drained`](rsm_plan::avoid::Reason::Drained).
         parts: BTreeMap<Part, Reason>,
         /// Whether the parts are drained even if ports would be cut off without them.
         forced: bool,
-        /// `Effect::Done` names it when the hardware holds a plan around them,
-        /// `Effect::Declined` when they are not drained.
+        /// Ticket that `Effect::Done` names once the hardware holds a plan that avoids them, and
+        /// `Effect::Declined` if they are not drained.
         ticket: Ticket,
     },
     /// Use these drained parts again.
     Undrain {
-        /// The parts.
+        /// Parts to use.
         parts: BTreeSet<Part>,
-        /// `Effect::Done` names it when the hardware holds a plan with them.
+        /// Ticket that `Effect::Done` names once the hardware holds a plan that uses them.
         ticket: Ticket,
     },
     /// Change a partition of the overlay.
     Partition {
-        /// The change.
+        /// Change to make.
         change: Box<Change>,
-        /// `Effect::PartitionTaken` names it when the change waits for its plan,
-        /// `Effect::Done` when the hardware holds a plan with the change,
-        /// `Effect::PartitionRefused` when the overlay stays as it was.
+        /// Ticket that `Effect::PartitionTaken` names once the change waits for its plan,
+        /// `Effect::Done` once the hardware holds a plan with the change, and
+        /// `Effect::PartitionRefused` if the overlay stays unchanged.
         ticket: Ticket,
     },
-    /// Give every port another M_Key, where each has its own.
+    /// Give every port another M_Key, if each has its own.
     RotateMKeys {
-        /// Whether ports may hold keys of the rotation before.
+        /// Whether to rotate even if ports may hold keys of the former rotation.
         forced: bool,
-        /// `Effect::Done` names it when the ports that answer hold the new keys,
-        /// `Effect::Declined` when no key is rotated.
+        /// Ticket that `Effect::Done` names once the ports that answer hold the new keys, and
+        /// `Effect::Declined` if no key is rotated.
         ticket: Ticket,
     },
-    /// Forget missing parts that the operator accepts as gone.
+    /// Forget missing parts whose loss the operator accepts.
     Accept(Accept),
 }
 
-/// The effect of a change, beside the changes that wait with it.
+/// The effect of a change, together with the changes that wait with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChangeEffect {
-    /// Number of memberships that differ from before: of the overlay, or of the ports of hosts if
-    /// the change is of all of them.
+    /// Number of memberships that change: of the overlay, or of the ports of hosts if the change
+    /// concerns all of them.
     pub memberships: usize,
-    /// The partners that ports of the fabric lose by it.
+    /// The partners that ports of the fabric lose.
     pub loss: PartitionLoss,
 }

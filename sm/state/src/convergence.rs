@@ -1,4 +1,4 @@
-//! The costs of one pass through the stages.
+//! Results and cost of one pass through the stages.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,26 +7,26 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_model::whole::Whole;
 
-/// One pass from a cause to hardware that holds the plan.
+/// One pass, from a cause to hardware that holds the plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Convergence {
-    /// The event that set it off, in a few words.
+    /// The event that caused it, in a few words.
     pub cause: String,
-    /// When it ended.
+    /// End of the pass.
     pub finished: Time,
-    /// Time spent asking.
+    /// Time spent sweeping.
     pub discover: Duration,
     /// Time spent planning.
     pub plan: Duration,
     /// Time spent writing.
     pub push: Duration,
-    /// From the cause to the end.
+    /// Time from the cause to the end.
     pub total: Duration,
-    /// Gets sent, retries included.
+    /// Gets sent, including retries.
     pub gets: u64,
-    /// Sets sent, retries included.
+    /// Sets sent, including retries.
     pub sets: u64,
-    /// Datagrams sent again.
+    /// Datagrams sent as retries.
     pub retries: u64,
     /// Attempts that were not answered in time.
     pub timeouts: u64,
@@ -38,21 +38,21 @@ pub struct Convergence {
     pub switches_written: u64,
     /// Ports that became Active.
     pub ports_activated: u64,
-    /// Whether the pass reached its end with no Set refused or lost.
+    /// Whether the pass was completed with no Set refused or lost.
     pub complete: bool,
     /// The switches that hold their planned tables.
     pub tables: TablesWritten,
-    /// The steps that took the whole subnet into account, in their order.
+    /// The steps that were computed for the whole subnet, in order.
     pub whole: Vec<Whole>,
 }
 
 /// The switches that hold their planned tables at the end of a pass.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub enum TablesWritten {
-    /// Not known: the pass ended before it had sent all Sets.
+    /// The switches are not known: the pass ended before it had sent all Sets.
     #[default]
     Unknown,
-    /// All but these, which refused a Set of a table or left one unanswered.
+    /// All switches but these, which refused a Set of a table or left one unanswered.
     AllBut(BTreeSet<Guid>),
 }
 

@@ -1,10 +1,10 @@
 //! How far a standby has followed the master.
 
-/// How far a standby has followed the master.
+/// State of a standby that follows the master.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Following {
-    /// The number of the last plan that the store has; `None`: the store has not shown it yet.
+    /// Number of the last plan in the store; `None` until the store has shown it.
     pub planned: Option<u64>,
-    /// The number of the plan that the subnet was read as of; `None`: it was not.
+    /// Number of the plan for which the subnet was read; `None` if it was not.
     pub read: Option<u64>,
 }

@@ -1,11 +1,10 @@
-//! The published state of a subnet manager: what readers need without its core.
+//! The published state of a subnet manager: what readers need, without its core.
 //!
-//! In: what the core publishes after each pass. Out: a [`Snapshot`], immutable, some pointers to
-//! copy: the fabric, the plan, findings, the role and the identities of managers, and how the last
-//! passes went.
+//! In: what the core publishes after each pass. Out: a [`Snapshot`], immutable and cheap to clone:
+//! the fabric, the plan, findings, the role and identities of managers, and the last passes.
 //!
-//! Queries of hosts, the API, dumps and the history read this and nothing else of the core. Nothing
-//! here changes a fabric or sends a datagram.
+//! The SA, the API, dumps and the history read this and nothing else of the core. Must never change
+//! a fabric or send a datagram.
 
 mod activity;
 mod command;

@@ -1,18 +1,18 @@
-//! The M_Keys of ports, as far as readers may know them.
+//! The M_Keys of ports, as far as readers may know about them.
 
 use rsm_config::m_keys::Generations;
 
-/// The M_Keys of ports, as far as they may be shown.
+/// State of the M_Keys of ports, without the keys.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MKeyStatus {
-    /// Whether ports are to hold any key.
+    /// Whether ports shall hold any key.
     pub protects: bool,
-    /// Whether each port has its own.
+    /// Whether each port has its own key.
     pub per_port: bool,
-    /// How often they were rotated.
+    /// Number of rotations.
     pub generations: Generations,
-    /// Ports that hold their planned key.
+    /// Number of ports that hold their planned key.
     pub settled: usize,
-    /// Ports that do not.
+    /// Number of ports that do not hold their planned key.
     pub behind: usize,
 }

@@ -1,38 +1,40 @@
-//! One subnet manager among others (IBA 14.4.1).
+//! The role of a subnet manager among others (IBA 14.4.1).
 
 use std::cmp::Reverse;
 
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::wire::attr::SmState;
 
-/// Identity of this subnet manager among others.
+/// How this subnet manager identifies itself to others.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Identity {
-    /// 0 to 15; the manager with the highest one is master.
+    /// Priority, 0 to 15; the manager with the highest one is master.
     pub priority: u8,
-    /// Shown by SMInfo to those that know the port's M_Key (IBA 14.2.4.2), and to all where there is
-    /// none: it says which managers belong to one subnet, and opens nothing of the SA.
+    /// SM_Key, which SMInfo shows to requesters with the port's M_Key (IBA 14.2.4.2), or to all if
+    /// there is no M_Key. It shows which managers belong to one subnet, and gives no access to the
+    /// SA.
     pub sm_key: u64,
 }
 
-/// The state of this subnet manager.
+/// Role of this subnet manager.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Role {
     /// This manager has not seen the whole subnet yet.
     Discovering,
-    /// Another one is master.
+    /// Another manager is master.
     Standby {
-        /// The other one.
+        /// The master.
         master: Other,
     },
     /// This manager is master.
     Master,
-    /// The master has disabled it (DISABLE), or it began so, until a master orders STANDBY.
+    /// The master has disabled this manager (DISABLE), or it started so, until a master orders
+    /// STANDBY.
     NotActive,
 }
 
 impl Role {
-    /// The state that SMInfo shows.
+    /// The state shown in SMInfo.
     pub fn state(&self) -> SmState {
         match self {
             Role::Discovering => SmState::Discovering,
@@ -46,30 +48,29 @@ impl Role {
 /// Another subnet manager.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Other {
-    /// Its port.
+    /// Port of the manager.
     pub port: PortKey,
-    /// The GUID in its SMInfo.
+    /// GUID in its SMInfo.
     pub guid: Guid,
-    /// The LID of its port.
+    /// LID of its port.
     pub lid: Lid,
-    /// Its priority.
+    /// Priority in its SMInfo.
     pub priority: u8,
-    /// The state that its SMInfo shows.
+    /// State in its SMInfo.
     pub state: SmState,
-    /// The SM_Key that it shows; 0 where it has shown none.
+    /// SM_Key that it has shown; 0 if it has shown none.
     pub sm_key: u64,
-    /// The description of its node.
+    /// Name of its node.
     pub name: String,
 }
 
 impl Other {
-    /// Whether its SMInfo shows it as master.
+    /// Whether SMInfo shows the manager as master.
     pub fn is_master(&self) -> bool {
         self.state == SmState::Master
     }
 
-    /// The manager's precedence: of two managers the one with the higher value is master (IBA
-    /// 14.4.1).
+    /// Precedence: of two managers, the one with the higher value is master (IBA 14.4.1).
     pub fn precedence(&self) -> (u8, Reverse<Guid>) {
         (self.priority, Reverse(self.guid))
     }

@@ -26,32 +26,32 @@ use super::role::{Identity, Other, Role};
 /// The subnet and its manager at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// When it was taken.
+    /// Time of the snapshot.
     pub at: Time,
     /// The role of this subnet manager.
     pub role: Role,
-    /// Its priority and SM_Key.
+    /// Priority and SM_Key of this subnet manager.
     pub identity: Identity,
     /// How far a standby has followed a master that shares its store; `None` for other managers.
     pub following: Option<Following>,
     /// The other subnet managers that answered, in the order of their ports.
     pub others: Arc<[Other]>,
-    /// GUID of its port.
+    /// GUID of this subnet manager's port.
     pub own_guid: Guid,
-    /// Whether its port is up.
+    /// Whether this subnet manager's port is up.
     pub port_up: bool,
-    /// Whether a convergence is under way or waits.
+    /// Whether a convergence is under way or waiting.
     pub converging: bool,
     /// The subnet as last seen.
     pub fabric: Arc<Fabric>,
-    /// The plan in force.
+    /// The plan in force; `None` before the first one.
     pub plan: Option<Arc<Plan>>,
-    /// The last plan, if it was refused: the reachability in [`Snapshot::plan`] is then out of
+    /// The last plan, if it was refused; then the reachability in [`Snapshot::plan`] is out of
     /// date.
     pub refused_plan: Option<Arc<RefusedPlan>>,
-    /// Nodes and cables that were there before and are not in [`Snapshot::fabric`].
+    /// Nodes and cables that were present before and are missing from [`Snapshot::fabric`].
     pub expected: Arc<Expected>,
-    /// Parts that routes go around, without those of a drain under way.
+    /// Parts that routes avoid, without those of a drain under way.
     pub avoid: Arc<Avoid>,
     /// Partitions made through the API, without changes under way.
     pub overlay: Arc<Overlay>,
@@ -59,31 +59,31 @@ pub struct Snapshot {
     pub capabilities: Arc<DeviceCapabilities>,
     /// Switches that forward by groups of adaptive routing.
     pub adaptive: Arc<BTreeSet<Guid>>,
-    /// The links that carry less than they should.
+    /// Links that carry less than they could.
     pub slow_links: SlowLinks,
-    /// The M_Keys of ports.
+    /// State of the M_Keys of ports.
     pub m_keys: MKeyStatus,
-    /// The agents of congestion control; none while that is off.
+    /// Agents of congestion control; empty while that is off.
     pub congestion: CongestionView,
     /// Whether congestion control is on (`congestion.enabled`).
     pub controls_congestion: bool,
     /// Whether virtual ports of hosts are managed (`sm.virtualization`).
     pub manages_vports: bool,
-    /// Findings, the worst first.
+    /// Findings, the most severe first.
     pub findings: Arc<[Finding]>,
     /// Past convergences, oldest first.
     pub history: Arc<[Arc<Convergence>]>,
     /// Counters of the MAD client.
     pub stats: ClientStats,
-    /// Traps received so far, by number (IBA 14.2.5.1).
+    /// Number of traps received, by trap number (IBA 14.2.5.1).
     pub traps: BTreeMap<u16, u64>,
 }
 
-/// The subnet as it will be after the push that begins.
+/// The subnet as it will be after a push that is about to begin.
 #[derive(Debug)]
 pub struct Forthcoming {
     before: Snapshot,
-    /// The ports that the push writes, with their future PortInfo.
+    /// Future PortInfo of the ports that the push writes.
     ports: Vec<(PortKey, PortInfo)>,
 }
 
@@ -93,8 +93,8 @@ impl Forthcoming {
         Forthcoming { before, ports }
     }
 
-    /// A snapshot of that state. Copies the fabric: some ten milliseconds for 45,000 hosts, on the
-    /// calling thread.
+    /// A snapshot of that state. Copies the fabric, which takes some ten milliseconds for 45,000
+    /// hosts on the calling thread.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             fabric: Arc::new(self.before.fabric.with_ports(&self.ports)),
@@ -103,12 +103,12 @@ impl Forthcoming {
     }
 }
 
-/// Ports with a link, by whether they are Active.
+/// Numbers of ports with a link, by whether they are Active.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PortCounts {
-    /// Active.
+    /// Number of Active ports.
     pub active: usize,
-    /// With a link that is up, but not Active.
+    /// Number of ports whose link is up, but not Active.
     pub not_active: usize,
 }
 
@@ -144,9 +144,8 @@ impl Snapshot {
         }
     }
 
-    /// The fate of packets by the routes in force on the fabric as it is: the proof of the plan,
-    /// or, if a later plan was refused, the report of that refusal. `None` without a plan, and
-    /// while another manager is master.
+    /// Where packets go by the routes in force on the present fabric: the proof of the plan, or the
+    /// report of a later plan's refusal. `None` without a plan, or while another manager is master.
     pub fn reachability(&self) -> Option<&Report> {
         if self.role != Role::Master {
             return None;
@@ -157,7 +156,8 @@ impl Snapshot {
         }
     }
 
-    /// How many ports with a link are Active. A switch's port 0 has no link and does not count.
+    /// Number of ports with a link, by whether they are Active. A switch's port 0 has no link and
+    /// does not count.
     pub fn ports(&self) -> PortCounts {
         let mut counts = PortCounts::default();
         for node in self.fabric.nodes() {
@@ -172,12 +172,12 @@ impl Snapshot {
         counts
     }
 
-    /// How many cables have both ends in the fabric.
+    /// Number of cables whose ends are both in the fabric.
     pub fn links(&self) -> usize {
         self.fabric.links().count()
     }
 
-    /// How many nodes are of this kind.
+    /// Number of nodes of this kind.
     pub fn count(&self, kind: NodeType) -> usize {
         self.fabric.count(kind)
     }

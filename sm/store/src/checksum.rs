@@ -1,14 +1,14 @@
-//! The checksum of what is written.
+//! The checksum of everything that the store writes.
 
 use std::hash::Hasher as _;
 
 use fnv::FnvHasher;
 
-/// A 64-bit FNV-1a hash, the checksum of everything the store writes.
+/// A 64-bit FNV-1a hash, computed step by step.
 ///
 /// Each step is a bijection of the state, so two inputs of one length that differ in a single byte
-/// never collide. It guards against accidents (torn pages, bit rot, a truncated copy), not against
-/// forgery: a process that can write there can also stop the daemon.
+/// never collide. The hash guards against accidents (torn pages, bit rot, a truncated copy), not
+/// against forgery: a process that can write there can also stop the daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Checksum(u64);
 
@@ -18,7 +18,7 @@ impl Checksum {
         Checksum(FnvHasher::default().finish())
     }
 
-    /// Takes in `bytes`.
+    /// The checksum after `bytes` as well.
     #[must_use]
     pub fn with(self, bytes: &[u8]) -> Checksum {
         let mut hasher = FnvHasher::with_key(self.0);
@@ -26,7 +26,7 @@ impl Checksum {
         Checksum(hasher.finish())
     }
 
-    /// The checksum so far.
+    /// The checksum of all bytes so far.
     pub fn value(self) -> u64 {
         self.0
     }

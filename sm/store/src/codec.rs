@@ -1,7 +1,7 @@
 //! The encoding of records in the database.
 //!
-//! A key is one byte that names the table, then the record's own key, numbers big-endian, so
-//! that the database's order is ours. A value is
+//! A key is one byte that names the table, then the record's own key, with numbers big-endian, so
+//! that the database sorts by number. A value is
 //!
 //! ```text
 //! ┌─────────┬──────────────┬─────────────────────────────────┐
@@ -10,7 +10,8 @@
 //! └─────────┴──────────────┴─────────────────────────────────┘
 //! ```
 //!
-//! Decoding never panics and never guesses: bytes that do not fit are [`Damaged`].
+//! Decoding never panics and never guesses: bytes that are not a record are reported as
+//! [`Damaged`].
 
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_model::LidClaim;
@@ -18,21 +19,21 @@ use rsm_model::LidClaim;
 use super::records::{Bytes, NAMESPACE_MAX, Namespace, RECORD_KEY_MAX};
 use super::{Checksum, Persisted};
 
-/// The version of the database's layout as a whole. A store with another one is refused.
+/// Version of the layout of the whole database. A store with another one is refused.
 pub(super) const SCHEMA: u16 = 1;
 
 const TAG_SENTINEL: u8 = 0x00;
 const TAG_CLAIM: u8 = 0x01;
 const TAG_RECORD: u8 = 0x80;
 
-/// The version of each value's payload.
+/// Version of the payload of each value.
 const VALUE_VERSION: u8 = 1;
 const SUM_LEN: usize = 8;
 
-/// The key of the sentinel.
+/// Key of the sentinel.
 pub(super) const SENTINEL_KEY: [u8; 1] = [TAG_SENTINEL];
 
-/// One record of a table, named and, unless it is being removed, with its value.
+/// One record with its table and key, and with its value unless it is being removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StoredRecord {
     Claim(Guid, LidClaim),
@@ -45,19 +46,20 @@ pub(super) enum StoredRecord {
 pub(super) struct Damaged {
     /// The key in hexadecimal.
     pub(super) key: String,
-    /// The damage.
+    /// Kind of the damage.
     pub(super) reason: &'static str,
 }
 
-/// The database's own description; written in the same batch as the records it describes.
+/// The database's description of its own content, written in the same batch as the records it
+/// describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct Sentinel {
     pub(super) schema: u16,
-    /// Counts commits.
+    /// Number of the last commit.
     pub(super) generation: u64,
-    /// How many records there are, the sentinel not counted.
+    /// Number of records, the sentinel not counted.
     pub(super) count: u64,
-    /// Sum of the checksums of all records, modulo 2^64: reveals a mixture of old and new pages.
+    /// Sum of the checksums of all records, modulo 2^64. It reveals a mixture of old and new pages.
     pub(super) digest: u64,
     pub(super) plan_generation: u64,
 }
@@ -122,7 +124,7 @@ pub(super) fn decode_sentinel(value: &[u8]) -> Result<Sentinel, Damaged> {
     }
 }
 
-/// Reads one record; the sentinel is none.
+/// Decodes one record; the sentinel is an error.
 pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<StoredRecord, Damaged> {
     let payload = unseal(key, value)?;
     let wrong = |reason| damaged(key, reason);
@@ -145,12 +147,12 @@ pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<StoredRecord, Damaged> 
     }
 }
 
-/// The checksum that `value` carries; 0 for one too short to carry any.
+/// The checksum at the end of `value`; 0 if the value is too short to have one.
 pub(super) fn sum_of(value: &[u8]) -> u64 {
     value.last_chunk().map_or(0, |sum| u64::from_be_bytes(*sum))
 }
 
-/// Every record of `state`, as the database is to hold it, in the order of keys.
+/// Encodes every record of `state` as (key, value), in the order of keys.
 pub(super) fn encode_all(state: &Persisted) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Vec::with_capacity(state.len());
     for (&guid, claim) in &state.claims {
@@ -196,7 +198,7 @@ fn unseal<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Damaged> {
 }
 
 fn damaged(key: &[u8], reason: &'static str) -> Damaged {
-    // Ours are at most 2 + 32 + 256 bytes; a longer one is itself part of the damage.
+    // Keys have at most 2 + 32 + 256 bytes; a longer one is itself part of the damage.
     let shown = &key[..key.len().min(2 + NAMESPACE_MAX + RECORD_KEY_MAX)];
     Damaged {
         key: hex::encode(shown),
@@ -225,7 +227,7 @@ fn decode_name(rest: &[u8]) -> Option<(Namespace, Vec<u8>)> {
     (key.len() <= RECORD_KEY_MAX).then(|| (namespace, key.to_vec()))
 }
 
-/// Takes big-endian numbers off the front.
+/// Reads big-endian numbers from the front of a slice.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -323,7 +325,7 @@ mod tests {
         fn any_bytes_are_read_or_refused(key: Vec<u8>, value: Vec<u8>) {
             let _ = decode(&key, &value);
             let _ = decode_sentinel(&value);
-            // Also with a checksum that fits, so that the payload itself is looked at.
+            // The checksum fits here, so that decoding reaches the payload.
             let _ = decode(&key, &seal(&key, &value));
             let _ = decode_sentinel(&seal(&SENTINEL_KEY, &value));
         }

@@ -1,9 +1,9 @@
-//! sled in isolation: the daemon survives its failures on damaged files.
+//! sled, isolated so that the daemon survives its failures on damaged files.
 //!
-//! sled 0.34 panics on some damaged files, and on others opens empty without a word. The first is
-//! caught here; [`guard`](super::guard) finds the second by comparing the contents with the last
-//! commit. `flush()` alone is not durable (it ends in `sync_file_range`, which leaves the disk's
-//! own cache alone), so each commit ends in `sync_data` on sled's file.
+//! sled 0.34 panics on some damaged files, and opens others as empty without an error. Panics are
+//! caught here; [`guard`](super::guard) finds empty databases by comparing the contents with the
+//! last commit. `flush()` alone is not durable (it ends in `sync_file_range`, which does not flush
+//! the disk's own cache), so each commit ends in `sync_data` on sled's file.
 
 use std::any::Any;
 use std::io::{self, ErrorKind};
@@ -16,22 +16,22 @@ use std::time::Duration;
 use super::StoreError;
 use super::io::{Disk, Operation};
 
-/// Page cache of the database in bytes. A store of 50 000 ports is a few megabytes; sled's own
-/// default is a gigabyte.
+/// Page cache of the database in bytes. A store of 50,000 ports is a few megabytes; sled's default
+/// is a gigabyte.
 const CACHE_BYTES: u64 = 2 * 1024 * 1024;
 
-/// How long opening may take before the files count as damaged. It takes milliseconds; a damaged
-/// file may send sled into a loop.
+/// Time after which a database that does not open counts as damaged. Opening takes milliseconds; a
+/// damaged file may send sled into a loop.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The most records of one batch. sled frees nothing that a batch has replaced before its end: of
-/// 90,000 records in one batch, copies of pages took 600 MB.
+/// Bound of the records in one batch. sled frees nothing that a batch has replaced before the batch
+/// ends: with 90,000 records in one batch, copies of pages took 600 MB.
 pub(super) const BATCH_RECORDS: usize = 1024;
 
-/// How often the database's own lock is tried. sled's last thread may hold it for a moment after
-/// the database was closed.
+/// Attempts to take the database's own lock. sled's last thread may hold it for a moment after the
+/// database was closed.
 const LOCK_TRIES: u32 = 200;
-/// The pause between two tries.
+/// Pause between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Key and value of each record.
@@ -42,7 +42,7 @@ pub(super) type RecordChange = (Vec<u8>, Option<Vec<u8>>);
 
 /// An open database.
 pub(super) struct Database {
-    /// `None` once it is closed.
+    /// The database; `None` once it is closed.
     db: Option<sled::Db>,
     dir: PathBuf,
 }
@@ -56,7 +56,7 @@ pub(super) enum OpenFailure {
 }
 
 impl Database {
-    /// Opens, or creates, and reads everything.
+    /// Opens the database, or creates it, and reads all records.
     pub(super) fn open(dir: &Path) -> Result<(Database, Contents), OpenFailure> {
         let path = dir.to_owned();
         let (sender, receiver) = mpsc::channel();
@@ -64,7 +64,7 @@ impl Database {
             .name("store-open".into())
             .spawn(move || {
                 let opened = catch_unwind(|| open_and_read(&path)).map_err(panic_text);
-                // Fails after the timeout; then the database is dropped, which closes it.
+                // Sending fails after the timeout; then the database is dropped, which closes it.
                 let _ = sender.send(opened);
             });
         if let Err(source) = spawned {
@@ -90,11 +90,11 @@ impl Database {
         }
     }
 
-    /// Makes `changes`, in their order; they are on the disk when it returns. Up to
-    /// [`BATCH_RECORDS`] are one batch: all of them or none. More than that the database takes in
-    /// several, and the caller has to know of an interruption.
+    /// Makes `changes` in their order; they are on the disk when it returns. Up to
+    /// [`BATCH_RECORDS`] are one batch, of which all or none are made. More are made in several
+    /// batches, and the caller must find out after an interruption how many.
     ///
-    /// After an error the database is in an unknown state and is to be dropped.
+    /// After an error the state of the database is unknown, and it must be dropped.
     pub(super) fn apply(
         &self,
         disk: &Disk,
@@ -145,8 +145,8 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         let db = self.db.take();
-        // sled flushes its file as it closes, and panics where that fails: after a failure of the
-        // disk that is known already, the commit having failed.
+        // sled flushes its file while it closes, and panics if that fails: after a disk failure
+        // that the failed commit has reported already.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(db))) {
             let reason = panic_text(panic);
             tracing::debug!(dir = %self.dir.display(), reason, "the database was given up");
@@ -158,7 +158,7 @@ fn open_and_read(path: &Path) -> sled::Result<(sled::Db, Contents)> {
     let config = sled::Config::new()
         .path(path)
         .cache_capacity(CACHE_BYTES)
-        // Every commit flushes by itself; a timer would add nothing but a thread.
+        // Every commit flushes; a timer would only add a thread.
         .flush_every_ms(None);
     let mut tries = 1;
     let db = loop {
@@ -199,7 +199,8 @@ fn classify(dir: &Path, error: sled::Error) -> OpenFailure {
     }
 }
 
-/// sled gives this error no kind of its own.
+/// Whether opening failed because another process holds the lock; sled gives this error no kind of
+/// its own.
 fn is_locked(error: &io::Error) -> bool {
     error.to_string().contains("could not acquire lock")
 }

@@ -12,20 +12,21 @@ pub enum StoreError {
     Locked {
         /// The state directory.
         dir: PathBuf,
-        /// The process that holds it, if it left its number.
+        /// Process ID of the holder, if it has written one.
         holder: Option<u32>,
     },
-    /// A simulation was to use the store of a fabric of hardware. Nothing of it was changed.
+    /// A simulation was to use the store of a hardware fabric. Nothing of the store was changed.
     #[error("{} is the state directory of a fabric of hardware{}: a simulation would leave devices in it that do not exist; give the simulation its own folder with --state-dir", dir.display(), earlier_text(mark, *is_marked))]
     OfHardware {
         /// The state directory.
         dir: PathBuf,
         /// The file with the kind of fabric.
         mark: PathBuf,
-        /// The file says so; otherwise the store counts as such.
+        /// Whether the file says so; a store without the file counts as one of hardware.
         is_marked: bool,
     },
-    /// A manager of hardware was to use the store of a simulation. Nothing of it was changed.
+    /// A manager of hardware was to use the store of a simulation. Nothing of the store was
+    /// changed.
     #[error("{} is the state directory of a simulated fabric: its devices are not those of this fabric; give rsm another folder with --state-dir or state.dir, or remove this one to start anew", dir.display())]
     OfSimulation {
         /// The state directory.
@@ -34,22 +35,22 @@ pub enum StoreError {
     /// A file operation failed.
     #[error("cannot {operation} {}", path.display())]
     Io {
-        /// The operation.
+        /// The operation that failed.
         operation: Operation,
-        /// Its file or directory.
+        /// File or directory of the operation.
         path: PathBuf,
-        /// Why it failed.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
-    /// The store was written by another version of this program. Nothing of it was changed.
+    /// Another version of rsm wrote the store. Nothing of it was changed.
     #[error("{} has store schema {found}, this version reads {supported}: run the version that wrote it, or move the directory away to start anew", path.display())]
     Schema {
         /// The file that names the schema.
         path: PathBuf,
-        /// The schema it names.
+        /// Schema that the file names.
         found: u16,
-        /// The schema this version reads and writes.
+        /// Schema that this version reads and writes.
         supported: u16,
     },
     /// The database refused a batch. Earlier commits are intact.
@@ -57,7 +58,7 @@ pub enum StoreError {
     Database {
         /// The database's directory.
         path: PathBuf,
-        /// Why it failed.
+        /// Cause of the refusal.
         #[source]
         source: sled::Error,
     },
@@ -66,29 +67,29 @@ pub enum StoreError {
     Panicked {
         /// The database's directory.
         path: PathBuf,
-        /// The message of the panic.
+        /// Message of the panic.
         message: String,
     },
-    /// No endpoint of the shared store answered, or the answer was a failure that may pass.
+    /// No endpoint of the shared store answered, or the answer was a failure that may be temporary.
     #[error("the shared store at {endpoints} does not answer: {reason}")]
     Unreachable {
         /// The endpoints, as configured.
         endpoints: String,
-        /// The last endpoint's failure.
+        /// Failure of the last endpoint.
         reason: String,
     },
-    /// The shared store refuses to serve this manager: its user, its password, its certificate.
+    /// The shared store refuses this manager's user, password or certificate.
     #[error("the shared store at {endpoints} refuses this manager: {reason}")]
     Refused {
         /// The endpoints, as configured.
         endpoints: String,
-        /// The refusal.
+        /// Reason of the refusal.
         reason: String,
     },
-    /// Another manager holds the epoch of the shared store. Nothing of the batch is in it.
+    /// Another manager holds the epoch of the shared store. Nothing of the batch was written.
     #[error("the shared store follows another manager now: {0}")]
     Deposed(Epoch),
-    /// A batch came without an epoch.
+    /// A batch was committed without holding the epoch.
     #[error("this manager does not hold the epoch of the shared store")]
     NoEpoch,
     /// The shared store holds data that rsm did not write. Nothing of it was changed.
@@ -98,7 +99,7 @@ pub enum StoreError {
     Foreign {
         /// The first such key.
         key: String,
-        /// Its deviation.
+        /// Why the key is not one of rsm's.
         reason: String,
     },
     /// The shared store is damaged. Nothing of it was changed.
@@ -108,25 +109,25 @@ pub enum StoreError {
     Corrupt {
         /// The damaged key.
         key: String,
-        /// The damage.
+        /// Kind of the damage.
         reason: String,
-        /// The prefix of the keys of this subnet.
+        /// Prefix of the keys of this subnet.
         prefix: String,
     },
-    /// More rows share one page than a transaction of etcd can take.
+    /// The rows of one page are larger than a transaction of etcd can be.
     #[error("a page of `{table}` has {bytes} bytes: a transaction of etcd takes {limit}")]
     PageTooLarge {
         /// The table.
         table: String,
-        /// The page's size.
+        /// Size of the page.
         bytes: usize,
-        /// The largest size.
+        /// Bound of the size.
         limit: usize,
     },
     /// A setting of the shared store cannot be used.
     #[error("{what}")]
     Setting {
-        /// The fault, with its file or key.
+        /// The fault, with the file or configuration key.
         what: String,
     },
     /// The store was closed.

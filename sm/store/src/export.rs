@@ -1,4 +1,4 @@
-//! The last good copy in a form that needs no database to read: JSON lines.
+//! The export: the last committed state as JSON lines, which can be read without a database.
 //!
 //! ```text
 //! {"rsm_store_export":{"schema":…,"generation":…,"plan_generation":…}}
@@ -10,8 +10,8 @@
 //! …
 //! ```
 //!
-//! A commit is appended, so that it costs what it changes; see [`StoreExporter`]. A file that was
-//! cut in the middle of a commit holds the commits before.
+//! A commit is appended, so that it costs only what it changes; see [`StoreExporter`]. A file that
+//! was cut off within a commit has the commits before it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,18 +27,18 @@ use super::layout::Layout;
 use super::records::{Namespace, RECORD_KEY_MAX, RECORD_VALUE_MAX};
 use super::{ChangeSet, Checksum, Persisted, StoreError};
 
-/// The contents of an export.
+/// The contents of an export that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Export {
-    /// The store's generation it was taken at.
+    /// Generation of the store at which the export was taken.
     pub(super) generation: u64,
-    /// The contents.
+    /// The exported state.
     pub(super) state: Persisted,
-    /// Bytes behind the last whole commit: of one that was interrupted, or damaged since.
+    /// Bytes after the last whole commit, which was interrupted, or damaged since.
     pub(super) cut_off: usize,
 }
 
-/// Why a file is not an export that can be used.
+/// Why an export cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ExportError {
     #[error("does not end in a checksum line: it is cut short")]
@@ -77,7 +77,7 @@ enum Line<'a> {
         namespace: Cow<'a, str>,
         key: Cow<'a, str>,
     },
-    /// The lines up to the next checksum are of this commit.
+    /// Begins a commit, which extends to the next checksum.
     Commit {
         generation: u64,
         plan_generation: u64,
@@ -85,7 +85,7 @@ enum Line<'a> {
     Checksum(String),
 }
 
-/// All records of a state with some changes.
+/// All records of a state after some changes.
 #[derive(Default)]
 struct Whole<'a> {
     plan_generation: u64,
@@ -125,7 +125,7 @@ impl<'a> Whole<'a> {
         self
     }
 
-    /// Writes a file that holds nothing else.
+    /// Writes a whole file of these records.
     fn write(&self, generation: u64, out: impl Write) -> io::Result<Written> {
         let mut lines = Lines::new(out, Checksum::new());
         lines.push(&Line::RsmStoreExport {
@@ -148,8 +148,8 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// Writes the lines that `changes` add to a file whose bytes have the checksum `before`. Returns
-/// them, and the checksum of the file with them.
+/// The lines that `changes` append to a file whose bytes have the checksum `before`. Returns them
+/// with the checksum of the extended file.
 fn commit_lines(
     sentinel: &Sentinel,
     changes: &ChangeSet,
@@ -179,10 +179,10 @@ fn commit_lines(
 }
 
 impl Export {
-    /// Reads a file as far as its commits are whole.
+    /// Reads a file up to its last whole commit.
     ///
     /// # Errors
-    /// Not even the first part is, or a line of a whole commit is not a record.
+    /// Fails if not even the first part is whole, or a line of a whole commit is not a record.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Export, ExportError> {
         let whole = whole_commits(bytes)?;
         let mut lines = bytes[..whole].split(|&b| b == b'\n').enumerate();
@@ -198,7 +198,7 @@ impl Export {
     }
 }
 
-/// The length of the part in which every checksum line is that of the bytes before it.
+/// Length of the part in which every checksum line matches the bytes before it.
 fn whole_commits(bytes: &[u8]) -> Result<usize, ExportError> {
     let mut whole = Err(ExportError::Truncated);
     let mut sum = Checksum::new();
@@ -221,23 +221,23 @@ fn whole_commits(bytes: &[u8]) -> Result<usize, ExportError> {
     whole
 }
 
-/// How a checksum line begins.
+/// Beginning of a checksum line.
 const CHECKSUM: &[u8] = b"{\"checksum\":";
 
-/// Lines of one part of the file.
+/// Writes the lines of one part of the file.
 struct Lines<W> {
     out: W,
-    /// Of the file up to here.
+    /// Checksum of the file up to here.
     sum: Checksum,
     bytes: usize,
-    /// The line, and the digits of its key and value: hundreds of thousands of records are written
-    /// in the same memory.
+    /// The line, and the hexadecimal digits of its key and value. Hundreds of thousands of records
+    /// reuse their memory.
     line: Vec<u8>,
     digits: (Vec<u8>, Vec<u8>),
 }
 
 impl<W: Write> Lines<W> {
-    /// Lines behind bytes with the checksum `before`.
+    /// Starts a part after bytes with the checksum `before`.
     fn new(out: W, before: Checksum) -> Lines<W> {
         Lines {
             out,
@@ -287,8 +287,8 @@ impl<W: Write> Lines<W> {
         self.push(&gone)
     }
 
-    /// Ends the part with the checksum of all bytes before. Returns where it was written, the
-    /// checksum of the file, and the bytes of the part.
+    /// Ends the part with a checksum line. Returns the writer, the checksum of the file, and the
+    /// bytes of the part.
     fn close(mut self) -> io::Result<(W, Checksum, usize)> {
         let sum = self.sum.value();
         self.push(&Line::Checksum(hex::encode(sum.to_be_bytes())))?;
@@ -297,45 +297,45 @@ impl<W: Write> Lines<W> {
     }
 }
 
-/// The most records of a commit that is appended whatever the file holds: it is laid out in memory
-/// first, while a whole file is written line by line.
+/// Records up to which a commit is appended whatever the size of the file. An appended part is
+/// built in memory; a whole file is written line by line.
 const APPENDED_RECORDS: usize = 10_000;
 
-/// Keeps the file of a store up to date with its commits.
+/// Keeps the export of a store up to date with the commits.
 ///
 /// ```text
 /// prepare ─▶ (the database takes the commit) ─▶ publish
 /// ```
 ///
-/// The first commit of a process writes the whole file anew, and so does one that follows a failure
-/// or a file that has grown to twice its size, and one of more records than there are, above
-/// [`APPENDED_RECORDS`]. Any other is appended.
+/// The first commit of a process writes a whole file. So does one that follows a failure, one that
+/// finds the file grown to twice its size, and one of more records than the store has, above
+/// [`APPENDED_RECORDS`]. Any other commit is appended.
 #[derive(Default)]
 pub(super) struct StoreExporter {
-    /// `None` where the contents of the file are not known.
+    /// State of the file; `None` if its contents are not known.
     file: Option<Written>,
 }
 
-/// The state of the file.
+/// Length and checksum of the file.
 #[derive(Clone, Copy)]
 struct Written {
     sum: Checksum,
     bytes: usize,
-    /// Of the part that is the whole of an earlier state.
+    /// Bytes of the part that is a whole state.
     base: usize,
 }
 
-/// A part to publish when the database has taken a commit.
+/// A part that is published once the database has taken a commit.
 pub(super) struct PreparedExport {
     part: Part,
-    /// The state of the file after it.
+    /// State of the file after publishing.
     then: Written,
 }
 
 enum Part {
-    /// In place of the file.
+    /// A whole file, in place of the present one.
     Whole(PreparedFile),
-    /// At its end.
+    /// Lines to append to the file.
     Commit(Vec<u8>),
 }
 
@@ -376,7 +376,7 @@ impl StoreExporter {
         })
     }
 
-    /// Makes the part durable in the file. After an error the next one is written as a whole.
+    /// Makes the part durable in the file. After an error, the next commit writes a whole file.
     pub(super) fn publish(
         &mut self,
         (disk, layout): (&Disk, &Layout),
@@ -401,10 +401,10 @@ impl StoreExporter {
     }
 }
 
-/// The hexadecimal digits of `bytes`, in `digits`.
+/// Writes `bytes` as hexadecimal digits into `digits`, and returns these as text.
 fn to_hex<'d>(bytes: &[u8], digits: &'d mut Vec<u8>) -> Cow<'d, str> {
     digits.resize(2 * bytes.len(), b'0');
-    // There is room for exactly as many, and digits are ASCII.
+    // `digits` has exactly the length needed, and its content is ASCII.
     hex::encode_to_slice(bytes, digits).ok();
     String::from_utf8_lossy(digits)
 }
@@ -463,7 +463,7 @@ fn take(line: &[u8], export: &mut Export) -> Option<()> {
             export.generation = generation;
             state.plan_generation = plan_generation;
         }
-        // `whole_commits` has checked its value.
+        // `whole_commits` has checked the value.
         Line::Checksum(_) => {}
         Line::Record {
             namespace,
@@ -520,7 +520,7 @@ mod tests {
         state
     }
 
-    /// A claim and the record go, another record comes.
+    /// Removes a claim and a record, and adds another record.
     fn changes() -> ChangeSet {
         let table = Namespace::new("gpu").unwrap();
         let mut changes = ChangeSet::new();
@@ -544,8 +544,8 @@ mod tests {
         assert!(Export::from_bytes(&empty).unwrap().state.is_empty());
     }
 
-    /// A base, and a commit that takes a claim and the record out and writes others; with the
-    /// states after each.
+    /// A file with a base and a commit that removes a claim and a record and writes others, with
+    /// the state after each.
     fn two_commits() -> (Vec<u8>, usize, [Persisted; 2]) {
         let mut bytes = whole(5, &state());
         let base = bytes.len();

@@ -2,10 +2,10 @@ use super::StoreError;
 use super::io::Disk;
 use super::layout::Layout;
 
-/// The kind of fabric whose ports and hosts a store knows.
+/// The kind of fabric that a store belongs to.
 ///
-/// The file `fabric` in the state directory names it. Stores without this file, which earlier
-/// versions wrote, and stores whose file is damaged count as of hardware: a subnet manager must
+/// The file `fabric` in the state directory names the kind. Stores without this file, which earlier
+/// versions wrote, and stores with a damaged one count as stores of hardware: a subnet manager must
 /// start with the store it had, and a simulation can do without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreFabric {
@@ -16,7 +16,7 @@ pub enum StoreFabric {
 }
 
 impl StoreFabric {
-    /// Its word in the file.
+    /// Word for the kind in the file.
     const fn word(self) -> &'static str {
         match self {
             StoreFabric::Hardware => "hardware",
@@ -32,8 +32,8 @@ impl StoreFabric {
     }
 }
 
-/// [`check`]s that the store in `layout` is of `wanted`, and writes so where it has no mark. To be
-/// called under the lock, and before anything of the store is read.
+/// Checks that the store in `layout` is of the kind `wanted`, and writes the mark if there is none.
+/// Must be called under the lock, before anything of the store is read.
 pub(super) fn claim(disk: &Disk, layout: &Layout, wanted: StoreFabric) -> Result<(), StoreError> {
     if check(disk, layout, wanted)?.is_some() {
         return Ok(());
@@ -41,16 +41,18 @@ pub(super) fn claim(disk: &Disk, layout: &Layout, wanted: StoreFabric) -> Result
     let mark = format!("{}\n", wanted.word());
     let written = disk.write(&layout.fabric(), mark.as_bytes());
     match wanted {
-        // Without the mark it counts as such: a full disk must not keep a manager from running.
+        // A store without the mark counts as one of hardware: a full disk must not keep a manager
+        // from running.
         StoreFabric::Hardware => Ok(()),
         StoreFabric::Simulation => written,
     }
 }
 
-/// Checks that the store in `layout` is of `wanted`; returns its mark.
+/// Checks that the store in `layout` is of the kind `wanted`; returns its mark.
 ///
 /// # Errors
-/// [`StoreError::OfHardware`] and [`StoreError::OfSimulation`]; the mark cannot be read.
+/// [`StoreError::OfHardware`] or [`StoreError::OfSimulation`] if it is of the other kind; an I/O
+/// error if the mark cannot be read.
 pub(super) fn check(
     disk: &Disk,
     layout: &Layout,
@@ -78,7 +80,7 @@ pub(super) fn check(
     Ok(marked)
 }
 
-/// Whether there is a store, or what is left of one.
+/// Whether the directory has a store, or remains of one.
 fn is_there(disk: &Disk, layout: &Layout) -> Result<bool, StoreError> {
     for path in [layout.sidecar(), layout.export(), layout.database()] {
         if disk.exists(&path)? {
@@ -104,7 +106,7 @@ mod tests {
         fs::read_to_string(dir.join("fabric")).unwrap()
     }
 
-    /// All files of the folder, but for the lock, with their contents.
+    /// All files of the folder except the lock, with their contents.
     fn files(dir: &Path) -> Vec<(std::path::PathBuf, Option<Vec<u8>>)> {
         let mut files: Vec<_> = fs::read_dir(dir)
             .unwrap()

@@ -1,7 +1,8 @@
-//! The start of a manager whatever the disk is: only another process and another schema end it.
+//! The store of a state folder, opened whatever the disk's condition: only another process, another
+//! schema or another kind of fabric keep a manager from starting.
 //!
-//! The journal opens its files at the first entry, and the thread of the history its folder, in the
-//! same spirit.
+//! The journal opens its files at the first entry, and the history's thread its folder, for the
+//! same reason.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,16 +14,17 @@ use super::{
     ChangeSet, LoadReport, Persisted, SledStore, Store, StoreError, StoreFabric, fabric, guard,
 };
 
-/// The store of a state folder, also while the folder cannot be written.
+/// The store of a state folder, which may be impossible to write for a time.
 ///
-/// On a full disk, or on a file system that is mounted read-only, the contents are read from the
-/// text copy of the last commit, and commits fail. The first commit after the folder can be written
-/// opens the database, and brings it to what was read, with the commit's changes.
+/// If the disk is full or mounted read-only, the contents are read from the export of the last
+/// commit, and commits fail. Once the folder can be written, the next commit opens the database and
+/// brings it to what was read, plus the commit's changes.
 pub struct FolderStore {
     dir: PathBuf,
     fabric: StoreFabric,
     disk: Disk,
-    /// `None` where the folder is absent and cannot be made, and where the open store has it.
+    /// Lock of the folder; `None` if the folder is absent and cannot be created, or if the open
+    /// store has the lock.
     lock: Option<Arc<Lock>>,
     back_end: BackEnd,
 }
@@ -32,7 +34,7 @@ enum BackEnd {
     Unopened(Box<Unopened>),
 }
 
-/// A database that could not be opened.
+/// State that was read while the database cannot be opened.
 struct Unopened {
     read: Persisted,
     report: LoadReport,
@@ -40,19 +42,18 @@ struct Unopened {
 }
 
 impl FolderStore {
-    /// Opens the store in `dir`, which is created if it is not there, for a fabric of the kind
-    /// `fabric`.
+    /// Opens the store in `dir` for a fabric of the kind `fabric`; creates `dir` if it is absent.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] where another daemon uses `dir`, [`StoreError::OfHardware`] and
-    /// [`StoreError::OfSimulation`] where it is of another kind of fabric, [`StoreError::Schema`]
-    /// where another version wrote it. A failure of the disk is none:
-    /// [`unopened`](FolderStore::unopened) has it.
+    /// [`StoreError::Locked`] if another daemon uses `dir`, [`StoreError::OfHardware`] or
+    /// [`StoreError::OfSimulation`] if the store is of the other kind of fabric,
+    /// [`StoreError::Schema`] if another version wrote it. A failure of the disk is no error here;
+    /// [`unopened`](FolderStore::unopened) returns it.
     pub fn open(dir: &Path, fabric: StoreFabric) -> Result<FolderStore, StoreError> {
         FolderStore::open_on(dir, fabric, Disk::new())
     }
 
-    /// [`open`](FolderStore::open) on a disk that may be made to fail.
+    /// As [`open`](FolderStore::open), on a disk whose operations a test can make fail.
     pub fn open_on(dir: &Path, fabric: StoreFabric, disk: Disk) -> Result<FolderStore, StoreError> {
         let mut lock = None;
         let back_end = match open_database((dir, fabric), &disk, &mut lock) {
@@ -79,7 +80,7 @@ impl FolderStore {
         })
     }
 
-    /// Why the database is not open; `None` where it is.
+    /// Why the database is not open; `None` if it is open.
     pub fn unopened(&self) -> Option<&StoreError> {
         match &self.back_end {
             BackEnd::Open(_) => None,
@@ -88,7 +89,7 @@ impl FolderStore {
     }
 }
 
-/// Locks the folder, unless `lock` holds it already, and opens the database.
+/// Locks the folder, unless `lock` already holds it, and opens the database.
 fn open_database(
     (dir, fabric): (&Path, StoreFabric),
     disk: &Disk,
@@ -97,7 +98,7 @@ fn open_database(
     let held = match lock {
         Some(held) if held.is_of(dir) => held,
         _ => {
-            // Where the folder is there it is locked, whether or not anything can be made.
+            // A folder that exists is locked, even if nothing can be created in it.
             if let Err(error) = disk.create_dir(dir)
                 && !dir.is_dir()
             {
@@ -109,7 +110,7 @@ fn open_database(
     SledStore::open_locked(dir, fabric, disk.clone(), held.clone())
 }
 
-/// The contents without the database. Files that cannot be read are a note of the report.
+/// Reads the contents without the database. Files that cannot be read are noted in the report.
 fn read(
     (dir, fabric): (&Path, StoreFabric),
     disk: &Disk,
@@ -126,7 +127,7 @@ fn read(
     }
 }
 
-/// Whether the disk, and not another process or version, keeps the store from being opened.
+/// Whether the disk, and not another process or version, keeps the store from opening.
 fn is_of_disk(error: &StoreError) -> bool {
     matches!(
         error,
@@ -135,15 +136,15 @@ fn is_of_disk(error: &StoreError) -> bool {
 }
 
 impl Unopened {
-    /// The changes that bring a database with the contents `held` to what was read and `changes`.
-    /// Records that could not be read stay as they are.
+    /// The changes that bring a database with the contents `held` to the state that was read, plus
+    /// `changes`. Records that could not be read stay as they are.
     fn owed(&self, held: &Persisted, changes: &ChangeSet) -> ChangeSet {
         let mut owed = match self.report.may_lack_records() {
             true => ChangeSet::new(),
             false => ChangeSet::between(held, &self.read, &[]),
         };
         owed.merge(changes.clone());
-        // A generation must not be used twice.
+        // No generation may be used twice.
         let generation = owed.plan_generation.unwrap_or(held.plan_generation);
         owed.set_plan_generation(generation.max(held.plan_generation));
         owed

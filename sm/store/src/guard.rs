@@ -1,4 +1,4 @@
-//! Opens the database so that its contents are either as committed, or reported as not.
+//! Opens the database, and makes sure that its contents are as committed or reported as damaged.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use super::layout::Layout;
 use super::sidecar::Sidecar;
 use super::{LoadReport, Origin, Persisted, Quarantined, StoreError};
 
-/// How many times in a row opening may take the process with it (a stack overflow, an allocation
-/// beyond all bounds) before the database is quarantined unopened. One may be a kill that happened
-/// to come at that moment.
+/// Successive attempts to open that may end the process (by a stack overflow, or an allocation
+/// beyond all bounds) before the database is quarantined unopened. A single one may have been a
+/// kill at that moment.
 const OPEN_ATTEMPTS: u32 = 3;
 
-/// Key of each record → checksum of its value.
+/// Checksum of each record's value, by key.
 pub(super) type Sums = BTreeMap<Vec<u8>, u64>;
 
 /// An open database and its contents.
@@ -26,29 +26,29 @@ pub(super) struct Opened {
     pub(super) sums: Sums,
     pub(super) state: Persisted,
     pub(super) report: LoadReport,
-    /// An export has this state.
+    /// Whether an export has this state.
     pub(super) is_exported: bool,
 }
 
-/// The state of the store as its other files have it.
+/// The state of the store according to the files beside the database.
 struct Witness {
     sidecar: Option<Sidecar>,
-    /// The newest export that can be read.
+    /// The newest readable export, and its path.
     export: Option<(PathBuf, Export)>,
-    /// Exports that cannot be read, with the fault.
+    /// Exports that cannot be read, and why.
     damaged: Vec<(PathBuf, ExportError)>,
     notes: Vec<String>,
 }
 
 impl Witness {
-    /// The database must have reached at least this generation.
+    /// Generation that the database must have reached.
     fn floor(&self) -> u64 {
         let sidecar = self.sidecar.map_or(0, |s| s.sentinel.generation);
         let export = self.export.as_ref().map_or(0, |(_, e)| e.generation);
         sidecar.max(export)
     }
 
-    /// Whether the export has the commit of the generation in `marker`.
+    /// Whether the export has the commit whose generation `marker` names.
     fn has_commit(&self, marker: &[u8]) -> bool {
         let generation = std::str::from_utf8(marker).ok();
         let generation = generation.and_then(|text| text.trim().parse::<u64>().ok());
@@ -57,7 +57,7 @@ impl Witness {
     }
 }
 
-/// Opens the store, restoring it where it must be.
+/// Opens the store, and restores it from the export if necessary.
 pub(super) fn open(disk: &Disk, layout: &Layout) -> Result<Opened, StoreError> {
     let mut witness = Witness::read(disk, layout)?;
     witness.set_damaged_aside(disk)?;
@@ -69,8 +69,8 @@ pub(super) fn open(disk: &Disk, layout: &Layout) -> Result<Opened, StoreError> {
             disk.remove_dir(&path)?;
             return create(disk, layout, witness, Cause::Interrupted);
         }
-        // The commit ended before the first batch; or the marker is damaged, and the database is
-        // checked like any other.
+        // The commit ended before its first batch, or the marker is damaged. Either way the
+        // database is checked like any other.
         Some(_) => disk.remove_file(&layout.unfinished())?,
     }
     let why = if disk.list(&path)?.is_empty() {
@@ -87,13 +87,13 @@ pub(super) fn open(disk: &Disk, layout: &Layout) -> Result<Opened, StoreError> {
     create(disk, layout, witness, Cause::Unusable(why))
 }
 
-/// Why a new database is made.
+/// Why a new database is created.
 enum Cause {
-    /// There is none.
+    /// There is no database.
     Fresh,
-    /// The database holds a part of a commit that the export has as a whole.
+    /// The database has a part of a commit that the export has as a whole.
     Interrupted,
-    /// The database has this fault.
+    /// The database cannot be used, for this reason.
     Unusable(String),
 }
 
@@ -143,7 +143,7 @@ impl Witness {
         })
     }
 
-    /// Renames the damaged exports, so that none ever replaces the good one of the two.
+    /// Renames the damaged exports, so that neither replaces a good one.
     fn set_damaged_aside(&mut self, disk: &Disk) -> Result<(), StoreError> {
         for (path, error) in self.damaged.drain(..) {
             let aside = path.with_extension("damaged");
@@ -156,12 +156,12 @@ impl Witness {
     }
 }
 
-/// Reads the contents without writing anything: for a directory that cannot be written, where the
-/// database cannot be opened. A commit reaches the export before the journal drops its entries, so
-/// that export and journal together lack no registration.
+/// Reads the contents without writing anything, for a directory that cannot be written and whose
+/// database therefore cannot be opened. A commit reaches the export before the journal drops its
+/// entries, so that export and journal together lack no registration.
 ///
 /// # Errors
-/// [`StoreError::Schema`] where another version wrote the store; those of the file system.
+/// [`StoreError::Schema`] if another version wrote the store, or an I/O error.
 pub(super) fn read_unopened(
     disk: &Disk,
     layout: &Layout,
@@ -214,7 +214,7 @@ fn check_schema(found: u16, path: PathBuf) -> Result<(), StoreError> {
     })
 }
 
-/// Opens a present database; the inner error is the reason not to trust it.
+/// Opens an existing database. The inner error is the reason not to trust it.
 fn open_existing(
     disk: &Disk,
     layout: &Layout,
@@ -273,7 +273,7 @@ fn open_existing(
     Ok(Ok(opened))
 }
 
-/// Starts a new database from the last export, or from nothing.
+/// Creates a database from the last export, or an empty one.
 fn create(
     disk: &Disk,
     layout: &Layout,
@@ -284,7 +284,7 @@ fn create(
     let floor = witness.floor();
     let is_resumed = matches!(cause, Cause::Interrupted);
     let quarantined = match cause {
-        // An empty directory has nothing worth keeping.
+        // An empty directory is not worth keeping.
         Cause::Unusable(reason) if disk.list(&path)?.is_empty() => {
             Some(Quarantined { path: None, reason })
         }
@@ -301,7 +301,7 @@ fn create(
         None => (Origin::Fresh, Persisted::default()),
     };
     if let Some(sidecar) = witness.sidecar {
-        // The export may be older than the last plan; generations must not be used twice.
+        // The export may be older than the last plan, and no generation may be used twice.
         state.plan_generation = state.plan_generation.max(sidecar.sentinel.plan_generation);
     }
     let wanted = codec::encode_all(&state);
@@ -323,16 +323,16 @@ fn create(
     })
 }
 
-/// Announces that the database takes the commit of `generation` in several batches; the export of
-/// that generation follows before the first of them.
+/// Writes the marker that the database takes the commit of `generation` in several batches. The
+/// export of that generation follows before the first batch.
 pub(super) fn announce(disk: &Disk, layout: &Layout, generation: u64) -> Result<(), StoreError> {
     disk.write(&layout.unfinished(), format!("{generation}\n").as_bytes())
 }
 
-/// Makes a new database that holds `contents` where none is.
+/// Creates a database with `contents`.
 ///
-/// A marker stands next to it until it is complete, so that a database without a sentinel is
-/// never one that was merely interrupted.
+/// A marker beside it says that it is not complete yet. So a complete database without a sentinel
+/// is damaged, and not merely interrupted.
 pub(super) fn build(
     disk: &Disk,
     layout: &Layout,
@@ -356,7 +356,7 @@ pub(super) fn build(
     Ok(database)
 }
 
-/// The changes that turn `found` into `wanted` and `sentinel`.
+/// The changes that turn `found` into `wanted` with `sentinel`.
 pub(super) fn difference(
     found: &Contents,
     wanted: &Contents,
@@ -392,7 +392,7 @@ pub(super) fn sums_of(contents: &Contents) -> Sums {
         .collect()
 }
 
-/// The sentinel of records with `sums`.
+/// The sentinel for records with the checksums `sums`.
 pub(super) fn sentinel_for(sums: &Sums, generation: u64, plan_generation: u64) -> Sentinel {
     Sentinel {
         schema: SCHEMA,
@@ -414,7 +414,7 @@ struct Checked {
     state: Persisted,
 }
 
-/// Whether the database holds all of one commit, and one that is not older than `floor`.
+/// Checks that the database has all of one commit, which is not older than `floor`.
 fn verify(mut contents: Contents, floor: u64) -> Result<Checked, Untrusted> {
     let damaged = |why: String| Err(Untrusted::Damaged(why));
     let Some(at) = contents.iter().position(|(key, _)| *key == SENTINEL_KEY) else {

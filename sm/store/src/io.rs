@@ -1,6 +1,7 @@
-//! Every file operation of the store, except those that sled does by itself.
+//! Every file operation of the store, except those inside sled.
 //!
-//! One place, so that a test can make any single one of them fail, or the process die before it.
+//! All of them go through [`Disk`], so that a test can make any one fail, or end the process before
+//! it.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -12,17 +13,17 @@ use std::sync::Arc;
 use super::StoreError;
 pub use super::operation::Operation;
 
-/// Called before each operation; an error takes the operation's place.
+/// Called before each operation; if it returns an error, the operation fails with it.
 pub(crate) type IoFault = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync>;
 
-/// Returns how many of the bytes of a write reach the disk although the write fails.
+/// Number of bytes of a failing write that reach the disk, given the length of the write.
 pub type TornLength = fn(usize) -> usize;
 
-/// The file system, with a place to put a fault into.
+/// The file system, where tests can inject faults.
 #[derive(Clone, Default)]
 pub struct Disk {
     fault: Option<IoFault>,
-    /// `None`: a write that fails writes nothing.
+    /// How much a failing write writes; `None` for nothing.
     torn: Option<TornLength>,
 }
 
@@ -40,7 +41,7 @@ impl Disk {
         Disk::default()
     }
 
-    /// The real file system, where `fault` may fail an operation before it happens.
+    /// The real file system, where `fault` can make an operation fail before it happens.
     pub fn with_fault(fault: IoFault) -> Disk {
         Disk {
             fault: Some(fault),
@@ -48,7 +49,7 @@ impl Disk {
         }
     }
 
-    /// The same, where a write at the end of a file that fails has written `torn` of its bytes.
+    /// This disk, where an append that fails has written `torn` of its bytes.
     #[must_use]
     pub fn tearing(self, torn: TornLength) -> Disk {
         Disk {
@@ -57,7 +58,7 @@ impl Disk {
         }
     }
 
-    /// Runs `work` as `operation` on `path`, and names both when it fails.
+    /// Runs `work`, and returns its error with `operation` and `path`.
     pub fn run<T>(
         &self,
         operation: Operation,
@@ -73,7 +74,7 @@ impl Disk {
             })
     }
 
-    /// Writes `bytes` to an open file as `operation` on `path`.
+    /// Writes `bytes` to an open file, as `operation` on `path`.
     pub(super) fn write_to(
         &self,
         operation: Operation,
@@ -83,7 +84,7 @@ impl Disk {
     ) -> io::Result<()> {
         self.check(operation, path).inspect_err(|_| {
             let torn = self.torn.map_or(0, |torn| torn(bytes.len()));
-            // The operation fails in any case.
+            // The operation fails whether or not this succeeds.
             let _ = file.write_all(&bytes[..torn]);
         })?;
         file.write_all(bytes)
@@ -95,14 +96,14 @@ impl Disk {
             .map_or(Ok(()), |fault| fault(operation, path))
     }
 
-    /// Creates a folder and those above it, where they are not there yet.
+    /// Creates a folder, and its parents if they are absent.
     pub fn create_dir(&self, path: &Path) -> Result<(), StoreError> {
         self.run(Operation::CreateDirectory, path, || {
             fs::create_dir_all(path)
         })
     }
 
-    /// The file's contents, `None` where there is none.
+    /// The contents of a file; `None` if there is no such file.
     pub fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
         self.run(Operation::Read, path, || match fs::read(path) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -111,12 +112,12 @@ impl Disk {
         })
     }
 
-    /// Whether there is such a file.
+    /// Whether the file exists.
     pub(super) fn exists(&self, path: &Path) -> Result<bool, StoreError> {
         self.run(Operation::Read, path, || path.try_exists())
     }
 
-    /// The names in a directory in order, none where there is no such directory.
+    /// The sorted paths in a directory; empty if there is no such directory.
     pub fn list(&self, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
         self.run(Operation::List, path, || {
             let entries = match fs::read_dir(path) {
@@ -132,14 +133,15 @@ impl Disk {
         })
     }
 
-    /// Writes `bytes` next to `path` and flushes them; [`publish`](Disk::publish) makes them
-    /// `path`.
+    /// Writes `bytes` to a temporary file beside `path` and flushes it. [`publish`](Disk::publish)
+    /// renames it to `path`.
     pub(super) fn prepare(&self, path: &Path, bytes: &[u8]) -> Result<PreparedFile, StoreError> {
         let (prepared, ()) = self.prepare_with(path, |out| out.write_all(bytes))?;
         Ok(prepared)
     }
 
-    /// [`prepare`](Disk::prepare) of what `write` writes; returns its result, too.
+    /// As [`prepare`](Disk::prepare), with the bytes that `write` writes; returns the result of
+    /// `write`, too.
     pub(super) fn prepare_with<T>(
         &self,
         path: &Path,
@@ -157,18 +159,19 @@ impl Disk {
             path: path.to_owned(),
             published: false,
         };
-        // On failure `prepared` is dropped, and the half-written file with it.
+        // After a failure `prepared` is dropped, which removes the unfinished file.
         written.map(|result| (prepared, result))
     }
 
-    /// Makes a file of `bytes`, durably: after an error there is the file before, or all of this one.
+    /// Replaces a file by `bytes`, durably. After an error, the file has its old or its new
+    /// content.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         let prepared = self.prepare(path, bytes)?;
         self.publish(prepared)
     }
 
-    /// Writes `bytes` behind the first `end` bytes of a file, durably. An error leaves those as
-    /// they were, and perhaps some of `bytes` behind them.
+    /// Writes `bytes` after the first `end` bytes of a file, durably. An error leaves those `end`
+    /// bytes unchanged, and perhaps some of `bytes` after them.
     pub(super) fn append(&self, path: &Path, end: u64, bytes: &[u8]) -> Result<(), StoreError> {
         let append = || {
             let mut file = OpenOptions::new().append(true).open(path)?;
@@ -187,43 +190,43 @@ impl Disk {
         })
     }
 
-    /// Gives a prepared file its final name, durably.
+    /// Renames a prepared file to its final name, durably.
     pub(super) fn publish(&self, mut prepared: PreparedFile) -> Result<(), StoreError> {
         self.rename(&prepared.temporary, &prepared.path)?;
         prepared.published = true;
         Ok(())
     }
 
-    /// Renames and flushes the directory that holds the new name.
+    /// Renames, and flushes the directory with the new name.
     pub(super) fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         self.run(Operation::Rename, from, || fs::rename(from, to))?;
         to.parent().map_or(Ok(()), |parent| self.sync(parent))
     }
 
-    /// Flushes a file's contents, or a directory's names, to the disk.
+    /// Flushes the contents of a file, or the names in a directory, to the disk.
     pub fn sync(&self, path: &Path) -> Result<(), StoreError> {
         self.run(Operation::Sync, path, || File::open(path)?.sync_all())
     }
 
-    /// Flushes a file's contents and no more of its metadata than they need.
+    /// Flushes the contents of a file, with only the metadata that reading them needs.
     pub(super) fn sync_data(&self, path: &Path) -> Result<(), StoreError> {
         self.run(Operation::Sync, path, || {
             OpenOptions::new().write(true).open(path)?.sync_data()
         })
     }
 
-    /// Copies a directory with its contents; the former contents of `to` are removed. After an
-    /// error there is no copy: a part of one would fill the disk that was too full for it.
+    /// Copies a directory with its contents, and removes the former contents of `to`. After an
+    /// error it removes the partial copy, which would fill up a disk that was too full for it.
     pub(super) fn copy_dir(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         self.remove_dir(to)?;
         self.run(Operation::Copy, from, || copy_tree(from, to))
             .inspect_err(|_| {
-                // The next copy removes what stays of this one.
+                // The next copy removes what this leaves.
                 let _ = fs::remove_dir_all(to);
             })
     }
 
-    /// Removes a file, durably; none is fine.
+    /// Removes a file, durably. An absent file is no error.
     pub fn remove_file(&self, path: &Path) -> Result<(), StoreError> {
         let removed = self.run(Operation::Remove, path, || match fs::remove_file(path) {
             Ok(()) => Ok(true),
@@ -236,7 +239,7 @@ impl Disk {
         }
     }
 
-    /// Removes a directory with its contents; none is fine.
+    /// Removes a directory with its contents. An absent directory is no error.
     pub(super) fn remove_dir(&self, path: &Path) -> Result<(), StoreError> {
         self.run(Operation::Remove, path, || match fs::remove_dir_all(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -245,7 +248,7 @@ impl Disk {
     }
 }
 
-/// A file that is complete on the disk under a temporary name; dropped unpublished, it is removed.
+/// A file that is complete on the disk under a temporary name. Dropping it unpublished removes it.
 #[derive(Debug)]
 pub(super) struct PreparedFile {
     temporary: PathBuf,
@@ -263,8 +266,8 @@ impl Drop for PreparedFile {
     }
 }
 
-/// Whether `path` still names this open file: a folder may be replaced, or another file system be
-/// mounted over it, and what is written to the file then is lost.
+/// Whether `path` still names this open file. The folder may have been replaced, or another file
+/// system mounted over it, and then writes to the file are lost.
 pub fn is_at(file: &File, path: &Path) -> bool {
     let identity = |about: fs::Metadata| (about.dev(), about.ino());
     let open = file.metadata().map(identity).ok();

@@ -1,16 +1,17 @@
-//! Changes acknowledged to hosts that are not in the database yet.
+//! The journal: changes acknowledged to hosts that are not in the database yet.
 //!
-//! A commit of the database compares whole tables and flushes several files: too slow to wait for
-//! with every answer. Changed rows are appended here first, many at once, and flushed; then the
-//! answers leave. The database follows, and each commit gives the last entry that it holds: the
-//! journal drops entries up to it.
+//! A commit of the database compares whole tables and flushes several files, which is too slow to
+//! wait for with every answer. So changed rows are first appended here, many at once, and flushed;
+//! then the answers are sent. The database follows, and each commit states the last entry that it
+//! includes: the journal then drops the entries up to it.
 //!
 //! ```text
 //! journal.0, journal.1   entries: length (4) checksum (8) number (8) rows; one file is written while the other waits to
 //!                        be covered by a commit
 //! ```
 //!
-//! Reading ends at the first entry that is not whole: a process may die while it writes.
+//! Reading stops at the first entry that is not whole: a process may have died while it wrote that
+//! one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
@@ -19,51 +20,51 @@ use std::path::{Path, PathBuf};
 use super::io::{self as store_io, Disk, Operation};
 use super::{Checksum, Namespace, StoreError};
 
-/// The file that is written is changed when it is as long as this and the other one is empty.
+/// Bytes after which the other file is written, if that one is empty.
 const FILE_SOFT: u64 = 1 << 20;
 
-/// A file never gets longer: some 200,000 joins, more than the database is behind by unless it
+/// Bound of each file in bytes: some 200,000 joins, more than the database lags behind unless it
 /// fails for good.
 const FILE_MAX: u64 = 32 << 20;
 
-/// Length, checksum and number of an entry.
+/// Bytes of length, checksum and number of an entry.
 const HEADER: usize = 4 + 8 + 8;
 
 const SET: u8 = 1;
 const CLEAR: u8 = 2;
 
-/// A change of a table of generic records.
+/// A change in a table of generic records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RowChange {
-    /// A record is written.
+    /// Writes one record.
     Set {
         /// The table.
         table: Namespace,
-        /// Its key.
+        /// Key of the record.
         key: Vec<u8>,
-        /// Its value.
+        /// Value of the record.
         value: Vec<u8>,
     },
-    /// Removes all records whose keys begin with `prefix`; a whole key is one record, for the keys
-    /// of a table are of one length.
+    /// Removes all records whose keys begin with `prefix`. All keys of a table have one length, so
+    /// that a whole key removes one record.
     Clear {
         /// The table.
         table: Namespace,
-        /// The beginning of the keys.
+        /// Common beginning of the keys.
         prefix: Vec<u8>,
     },
 }
 
-/// Changes made together.
+/// Changes that were made together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalEntry {
-    /// Entries are numbered one after the other over the store's whole life.
+    /// Number of the entry; entries are numbered consecutively over the store's whole life.
     pub number: u64,
-    /// The changes in their order.
+    /// The changes, in their order.
     pub rows: Vec<RowChange>,
 }
 
-/// Appends an entry to `out`, as it is on the disk.
+/// Appends an encoded entry to `out`.
 pub fn encode(number: u64, rows: &[RowChange], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend([0; HEADER]);
@@ -88,7 +89,7 @@ pub fn encode(number: u64, rows: &[RowChange], out: &mut Vec<u8>) {
     out[start + 4..start + 12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Takes the first entry off `bytes`; `None` where it is not whole.
+/// Splits the first entry off `bytes`; `None` if it is not whole.
 fn decode(bytes: &mut &[u8]) -> Option<JournalEntry> {
     let mut rest = *bytes;
     let length = u32::from_be_bytes(take(&mut rest)?);
@@ -132,40 +133,40 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*first)
 }
 
-/// One of the two files.
+/// One of the two files of the journal.
 #[derive(Debug)]
 struct Half {
     path: PathBuf,
-    /// `None` before the first use: a folder that cannot be written has its entries read all the
-    /// same.
+    /// The open file; `None` before the first write, so that the entries of a folder that cannot be
+    /// written are read all the same.
     file: Option<File>,
-    /// Length of its whole entries.
+    /// Length of the whole entries.
     bytes: u64,
-    /// The number of its last entry; 0: none.
+    /// Number of the last entry; 0 if there is none.
     last: u64,
-    /// A part of an entry may follow the whole ones: it is cut off before the next write.
+    /// Whether part of an entry may follow the whole ones; the next write first cuts it off.
     is_torn: bool,
 }
 
-/// The journal of a state directory, whose lock the store holds.
+/// The journal of a state directory. The store must hold the lock of the directory.
 #[derive(Debug)]
 pub struct Journal {
     disk: Disk,
     halves: [Half; 2],
     current: usize,
-    /// The number up to which the database has all entries.
+    /// Number of the last entry that the database includes.
     covered: u64,
-    /// The folder is not the one that was written to; the number of the last entry in that.
+    /// If the folder was replaced, the number of the last entry in the former one.
     replaced: Option<u64>,
 }
 
 impl Journal {
-    /// Reads the journal in `dir`, and opens its files when there is something to write. Returns
-    /// the entries in their order; those that the database has are among them until
+    /// Reads the journal in `dir`; its files are opened for writing with the first entry. Returns
+    /// the entries in their order, including those that the database has, until
     /// [`Journal::covered`] drops them.
     ///
     /// # Errors
-    /// The file system's: a file is there and cannot be read.
+    /// Fails if a file exists and cannot be read.
     pub fn open(dir: &Path, disk: Disk) -> Result<(Journal, Vec<JournalEntry>), StoreError> {
         let mut entries = Vec::new();
         let mut half = |name: &str| {
@@ -206,12 +207,12 @@ impl Journal {
         Ok((journal, entries))
     }
 
-    /// Appends encoded entries, the last of which is number `last`; they are on the disk when it
-    /// returns.
+    /// Appends encoded entries, the last of which has the number `last`. They are on the disk when
+    /// it returns.
     ///
     /// # Errors
-    /// The file system's, that the journal is full, or that its folder was replaced and the
-    /// database has not all earlier entries yet. The journal ends where it did before.
+    /// Fails if the disk does, if the journal is full, or if its folder was replaced and the
+    /// database lacks earlier entries. The journal then ends where it did before.
     pub fn append(&mut self, entries: &[u8], last: u64) -> Result<(), StoreError> {
         if self.replaced.is_none() && self.halves.iter().any(Half::is_elsewhere) {
             self.replaced = self.halves.iter().map(|half| half.last).max();
@@ -246,7 +247,7 @@ impl Journal {
                 (half.bytes, half.last) = (bytes, last);
                 false
             }
-            // Until it is cut off, a start stops reading where the entry is not whole.
+            // Until the next write cuts it off, a start stops reading at the unfinished entry.
             Err(_) => disk
                 .run(Operation::Write, &path, || cut(file, whole))
                 .is_err(),
@@ -254,11 +255,11 @@ impl Journal {
         written
     }
 
-    /// Begins anew in a folder that took the place of the one before. What its files hold is not
-    /// of this journal, or the database has it.
+    /// Starts again in a folder that replaced the former one. The files in it are not of this
+    /// journal, or the database has their entries.
     ///
     /// # Errors
-    /// The database has not all entries that were in the folder before; the file system's.
+    /// Fails if the database lacks entries that were in the former folder, or if the disk fails.
     fn adopt(&mut self) -> Result<(), StoreError> {
         let Some(last) = self.replaced else {
             return Ok(());
@@ -279,11 +280,11 @@ impl Journal {
         Ok(())
     }
 
-    /// The database has everything up to entry `number`: files without a later entry are emptied.
+    /// Records that the database includes everything up to entry `number`, and empties the files
+    /// without a later entry.
     ///
     /// # Errors
-    /// The file system's; the entries are still there then, and change nothing when they are read
-    /// again.
+    /// Fails if the disk does. The entries stay then, and reading them again changes nothing.
     pub fn covered(&mut self, number: u64) -> Result<(), StoreError> {
         self.covered = number;
         self.adopt()?;
@@ -300,7 +301,7 @@ impl Journal {
 }
 
 impl Half {
-    /// Whether the file with its entries is no longer in the folder.
+    /// Whether the file with the entries is no longer in the folder.
     fn is_elsewhere(&self) -> bool {
         match &self.file {
             Some(file) => !store_io::is_at(file, &self.path),
@@ -311,7 +312,7 @@ impl Half {
         }
     }
 
-    /// The file, without what is not whole at its end; durable in its folder.
+    /// Opens the file, without an unfinished entry at its end, durably in its folder.
     fn open(&mut self, disk: &Disk) -> Result<&mut File, StoreError> {
         let file = match self.file.take() {
             Some(file) => file,
@@ -334,7 +335,7 @@ impl Half {
     }
 }
 
-/// Makes `bytes` the end of the file, and the place of the next write.
+/// Truncates the file to `bytes`, where the next write begins.
 fn cut(file: &mut File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)?;
     file.seek(SeekFrom::Start(bytes))?;
@@ -389,7 +390,7 @@ mod tests {
         append(&mut journal, 1..=3);
         append(&mut journal, [4]);
         assert_eq!(read(dir.path()), [1, 2, 3, 4]);
-        // The last one is not covered, and with it none of its file is dropped.
+        // The last entry is not covered, so that none of its file is dropped.
         journal.covered(3).unwrap();
         assert_eq!(read(dir.path()), [1, 2, 3, 4]);
         journal.covered(4).unwrap();

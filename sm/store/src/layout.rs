@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use super::StoreError;
 use super::io::Disk;
 
-/// How many quarantined databases are kept for inspection; the oldest go first.
+/// Quarantined databases that are kept for inspection; the oldest are removed first.
 pub(super) const QUARANTINE_KEEP: usize = 3;
 
 /// Paths inside the state directory.
@@ -24,48 +24,49 @@ impl Layout {
         &self.dir
     }
 
-    /// The kind of fabric that the store is of.
+    /// File with the kind of fabric.
     pub(super) fn fabric(&self) -> PathBuf {
         self.dir.join("fabric")
     }
 
-    /// sled's own directory.
+    /// Directory of sled.
     pub(super) fn database(&self) -> PathBuf {
         self.dir.join("db")
     }
 
-    /// Present while the database is not whole: empty while a new one is written, and with a
-    /// generation while the database takes a commit in several batches.
+    /// Marker that exists while the database is not whole: empty while a new one is written, and
+    /// with a generation while the database takes a commit in several batches.
     pub(super) fn unfinished(&self) -> PathBuf {
         self.dir.join("db.unfinished")
     }
 
-    /// The database as it was found after the last unclean stop, before it was opened.
+    /// Copy of the database as it was after the last unclean stop, before it was opened.
     pub(super) fn as_found(&self) -> PathBuf {
         self.dir.join("db.prev")
     }
 
-    /// The sidecar.
+    /// The sidecar file.
     pub(super) fn sidecar(&self) -> PathBuf {
         self.dir.join("store.meta")
     }
 
-    /// The export, up to the last commit that changed a record.
+    /// The export.
     pub(super) fn export(&self) -> PathBuf {
         self.dir.join("export.jsonl")
     }
 
-    /// The export before it was last written anew.
+    /// The former export, from before it was last written as a whole.
     pub(super) fn export_before(&self) -> PathBuf {
         self.dir.join("export.prev.jsonl")
     }
 
-    /// Counts how many times in a row opening the database began and did not end.
+    /// Counts the successive attempts to open the database that did not end.
     pub(super) fn attempts(&self) -> PathBuf {
         self.dir.join("opening")
     }
 
-    /// Moves the database, and its copy from before it was opened, out of the way.
+    /// Moves the database, and its copy from before it was opened, into quarantine. Returns the new
+    /// path.
     pub(super) fn quarantine(&self, disk: &Disk) -> Result<PathBuf, StoreError> {
         let shelf = self.dir.join("quarantine");
         disk.create_dir(&shelf)?;
@@ -76,7 +77,7 @@ impl Layout {
             .filter_map(number)
             .max()
             .map_or(1, |n| n.saturating_add(1));
-        // Names have a fixed width, so that the list is in order of age.
+        // Names have a fixed width, so that they sort by age.
         let path = shelf.join(format!("{next:06}"));
         disk.create_dir(&path)?;
         disk.rename(&self.database(), &path.join("db"))?;

@@ -1,24 +1,24 @@
-//! State that survives a restart.
+//! The store: state that survives a restart.
 //!
-//! The store is a *cache of claims*: which port holds which LIDs, what hosts have registered, how
-//! far the generations have counted. Losing it costs a sweep, never correctness, because the LIDs
-//! that ports hold win over those on disk. However damaged the files are, [`SledStore::open`] ends
-//! in one of three ways: with everything that was committed; with the last export and a report of
-//! the reason; or with an error that tells the operator what to do, and nothing touched. It never
-//! ends in silence with less than was there.
+//! The store is a *cache of claims*: which port holds which LIDs, what hosts have registered, and
+//! the last generations. Losing it costs a sweep, never correctness, because the LIDs that ports
+//! hold win over those on disk. However damaged the files are, [`SledStore::open`] ends in one of
+//! three ways: with everything that was committed; with the last export and a report of the reason;
+//! or with an error that tells the operator what to do, and nothing changed. It never returns less
+//! than was committed without a report.
 //!
-//! Order of a commit: a whole export and the sidecar are written under temporary names, then the
-//! database takes the batch and is flushed, then the names are made final, or the commit is
-//! appended to the export. A process that dies, or a disk that is full, between any two steps
-//! leaves the state before or the state after.
+//! A commit has this order: a whole export and the sidecar are written under temporary names, then
+//! the database takes the batch and is flushed, then the files get their final names, or the commit
+//! is appended to the export. If the process dies or the disk is full between any two steps, the
+//! state is the one before or the one after.
 //!
 //! A commit that is too large for one batch of the database goes into the export first, under a
-//! marker with its generation. Where the marker is found at a start, the export has either all of
-//! the commit, and a new database is made from it, or nothing of it, and neither has the database.
+//! marker with its generation. If a start finds the marker, the export has either all of the
+//! commit, and a new database is made from it, or nothing of it, and then neither has the database.
 //!
-//! In: LID claims and batches of rows, as bytes under the names of tables. Out: what the last
-//! commit held, with a report of its state, or an error; of a store that managers share also the
-//! epoch. Claims are the only rows whose meaning the store knows.
+//! In: LID claims and batches of rows, as bytes under the names of tables. Out: the state of the
+//! last commit with a report, or an error; for a store that managers share, also the epoch. Claims
+//! are the only rows whose meaning the store knows.
 
 mod checksum;
 mod codec;

@@ -5,16 +5,16 @@ use std::path::Path;
 use super::StoreError;
 use super::io::{self, Disk, Operation};
 
-/// Holds a state directory for this process.
+/// The lock of a state directory, held by this process.
 ///
-/// The lock is on the directory itself, which needs neither space nor write access. The file
-/// `lock` in it names the process, and is locked as well: versions before this lock looked at
-/// nothing else. The kernel drops both locks with the process, so a killed daemon leaves nothing to
+/// The lock is on the directory itself, which needs neither space nor write access. The file `lock`
+/// in it names the process and is locked as well, because earlier versions look only at that. The
+/// kernel releases both locks when the process ends, so that a killed daemon leaves nothing to
 /// clean up.
 #[derive(Debug)]
 pub(super) struct Lock {
     dir: File,
-    /// `None` where the directory cannot be written and has no such file.
+    /// The lock file; `None` if the directory cannot be written and has no such file.
     _file: Option<File>,
 }
 
@@ -22,8 +22,8 @@ impl Lock {
     /// Locks `dir`.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] where another process holds it; those of the file system if `dir`
-    /// cannot be opened.
+    /// [`StoreError::Locked`] if another process holds the lock; an I/O error if `dir` cannot be
+    /// opened.
     pub(super) fn take(disk: &Disk, dir: &Path) -> Result<Lock, StoreError> {
         let path = dir.join("lock");
         let held = || StoreError::Locked {
@@ -45,8 +45,8 @@ impl Lock {
         if !disk.run(Operation::Lock, &path, || try_lock(&file))? {
             return Err(held());
         }
-        // Only for the error message of a second process: a full disk must not keep this one from
-        // running.
+        // The process ID is only for the error message of a second process: a full disk must not
+        // keep this one from running.
         let _ = file.set_len(0);
         let _ = writeln!(file, "{}", std::process::id());
         Ok(Lock {
@@ -55,20 +55,20 @@ impl Lock {
         })
     }
 
-    /// Whether it is `dir` that this locks: another folder may have taken its place.
+    /// Whether this is the lock of the present `dir`: another folder may have taken its place.
     pub(super) fn is_of(&self, dir: &Path) -> bool {
         io::is_at(&self.dir, dir)
     }
 }
 
-/// The lock file, for writing where that is possible.
+/// Opens the lock file, for writing if possible.
 fn open(path: &Path) -> Option<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     options.open(path).or_else(|_| File::open(path)).ok()
 }
 
-/// Returns whether the lock was free.
+/// Tries to take the lock; returns whether it was free.
 fn try_lock(file: &File) -> std::io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),

@@ -1,7 +1,7 @@
 use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 
-/// A store that forgets with the process: for tests, simulations and `--once` without a state
-/// directory.
+/// A store in memory that ends with the process: for tests, simulations and `--once` without a
+/// state directory.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     state: Persisted,
@@ -19,7 +19,7 @@ impl MemoryStore {
         MemoryStore { state, commits: 0 }
     }
 
-    /// How many commits changed something.
+    /// Number of commits that changed something.
     pub fn commits(&self) -> u64 {
         self.commits
     }

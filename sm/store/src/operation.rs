@@ -1,8 +1,8 @@
-//! The steps of the store's work with files, as errors name them.
+//! The file operations of the store, as errors name them.
 
 use std::fmt;
 
-/// A step that can fail.
+/// A file operation that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Create a directory.

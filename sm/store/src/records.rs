@@ -5,29 +5,29 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_model::LidClaim;
 
-/// The longest namespace, in bytes; it is repeated in the key of each of its records.
+/// Bound of a namespace in bytes; each key of the table repeats it.
 pub const NAMESPACE_MAX: usize = 32;
-/// The longest key of a generic record, in bytes. An MGID with a port GID is 32.
+/// Bound of a generic record's key in bytes. An MGID with a port GID has 32.
 pub const RECORD_KEY_MAX: usize = 256;
-/// The longest value of a generic record, in bytes. A service record is 176; one row of a GPU
-/// inventory a few kilobytes. Larger things belong into several records.
+/// Bound of a generic record's value in bytes. A service record has 176; one row of a GPU inventory
+/// has a few kilobytes. Larger values must be split into several records.
 pub const RECORD_VALUE_MAX: usize = 64 * 1024;
 
-/// Key or value of a record. A change and the states that it is made to share it: the records of
-/// 45,056 hosts are as large as all else that the store keeps.
+/// Key or value of a record. A change shares it with the states that it is applied to: the records
+/// of 45,056 hosts are as large as everything else that the store keeps.
 pub type Bytes = Arc<[u8]>;
 
-/// The name of a table of generic records: 1 to 32 characters of `a-z`, `0-9`, `_` and `-`.
+/// Name of a table of generic records: 1 to 32 characters of `a-z`, `0-9`, `_` and `-`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Namespace(Arc<str>);
 
-/// The text cannot name a table.
+/// The text that cannot name a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a namespace: expected 1 to 32 characters of a-z, 0-9, `_` and `-`")]
 pub struct NamespaceError(pub String);
 
 impl Namespace {
-    /// The namespace of that name.
+    /// Creates a namespace with this name; fails if the text cannot name a table.
     pub fn new(name: &str) -> Result<Namespace, NamespaceError> {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
         if name.is_empty() || name.len() > NAMESPACE_MAX || !name.bytes().all(plain) {
@@ -50,20 +50,20 @@ impl fmt::Display for Namespace {
 
 /// Everything that survives a restart.
 ///
-/// It is a cache of facts that a sweep can read again: the LIDs that ports hold win over those
-/// stored here.
+/// The state is a cache of facts that a sweep can read again: the LIDs that ports hold win over
+/// those stored here.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Persisted {
-    /// Port GUID → the LIDs it holds.
+    /// Claims to LIDs, by port GUID.
     pub claims: BTreeMap<Guid, LidClaim>,
-    /// The generation of the last plan; the next one is higher.
+    /// Generation of the last plan; the next one is higher.
     pub plan_generation: u64,
-    /// Tables of later parts, opaque to the store: key → value.
+    /// Tables of generic records, whose content the store does not know: key → value.
     pub records: BTreeMap<Namespace, BTreeMap<Bytes, Bytes>>,
 }
 
 impl Persisted {
-    /// Makes the changes of `changes`.
+    /// Applies `changes`.
     pub fn apply(&mut self, changes: &ChangeSet) {
         for (guid, _) in changes.claims.iter().filter(|(_, claim)| claim.is_none()) {
             self.claims.remove(guid);
@@ -91,7 +91,7 @@ impl Persisted {
         }
     }
 
-    /// Removes a record, and with the last one of a table the table.
+    /// Removes a record, and the table if it was the last one in it.
     pub(super) fn remove_record(&mut self, namespace: &Namespace, key: &[u8]) {
         if let Some(table) = self.records.get_mut(namespace) {
             table.remove(key);
@@ -101,19 +101,20 @@ impl Persisted {
         }
     }
 
-    /// How many records that is on disk; the plan generation is not one.
+    /// Number of records on the disk; the plan generation is not one.
     pub fn len(&self) -> usize {
         let generic: usize = self.records.values().map(BTreeMap::len).sum();
         self.claims.len() + generic
     }
 
-    /// Whether there is no record at all.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Puts `rows` into `table`. A map that is built at once takes half the memory of one that grows.
+/// Puts `rows` into `table`. Appends all at once if they are no fewer than the table has: a map
+/// that is built at once takes half the memory of one that grows.
 fn put_all<K: Ord, V>(table: &mut BTreeMap<K, V>, mut rows: BTreeMap<K, V>) {
     if rows.len() < table.len() {
         table.extend(rows);
@@ -133,14 +134,14 @@ pub struct ChangeSet {
 /// A change that the store cannot hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// The claim is not a range of unicast LIDs.
+    /// The claim is not a valid range of unicast LIDs.
     #[error("port {guid} cannot claim LID {lid} with LMC {lmc}: expected aligned unicast LIDs")]
     Claim {
         /// The port.
         guid: Guid,
         /// The base LID of the claim.
         lid: Lid,
-        /// Its LMC.
+        /// LMC of the claim.
         lmc: Lmc,
     },
     /// The key of a generic record is too long.
@@ -148,7 +149,7 @@ pub enum ChangeError {
     KeyTooLong {
         /// The table.
         namespace: Namespace,
-        /// The key's length.
+        /// Length of the key.
         bytes: usize,
     },
     /// The value of a generic record is too long.
@@ -156,18 +157,18 @@ pub enum ChangeError {
     ValueTooLong {
         /// The table.
         namespace: Namespace,
-        /// The value's length.
+        /// Length of the value.
         bytes: usize,
     },
 }
 
 impl ChangeSet {
-    /// No change.
+    /// An empty set of changes.
     pub fn new() -> ChangeSet {
         ChangeSet::default()
     }
 
-    /// Adds the changes of `later`, which were made after these.
+    /// Adds the changes of `later`, which override these.
     pub fn merge(&mut self, later: ChangeSet) {
         let ChangeSet {
             claims,
@@ -223,7 +224,7 @@ impl ChangeSet {
         changes
     }
 
-    /// How many rows that is.
+    /// Number of changed rows.
     pub fn len(&self) -> usize {
         self.claims.len() + self.records.len()
     }
@@ -233,7 +234,7 @@ impl ChangeSet {
         self.claims.is_empty() && self.records.is_empty() && self.plan_generation.is_none()
     }
 
-    /// The port `guid` holds `claim`.
+    /// Records that the port `guid` holds `claim`; fails if the claim is not valid.
     pub fn set_claim(&mut self, guid: Guid, claim: LidClaim) -> Result<(), ChangeError> {
         if guid.is_zero() || !claim.is_valid() {
             let LidClaim { lid, lmc, .. } = claim;
@@ -243,17 +244,17 @@ impl ChangeSet {
         Ok(())
     }
 
-    /// The port `guid` holds no LID any more.
+    /// Removes the claim of the port `guid`.
     pub fn remove_claim(&mut self, guid: Guid) {
         self.claims.insert(guid, None);
     }
 
-    /// The generation of the plan in force.
+    /// Sets the generation of the plan in force.
     pub fn set_plan_generation(&mut self, generation: u64) {
         self.plan_generation = Some(generation);
     }
 
-    /// Writes one record of a later part's table.
+    /// Writes one generic record; fails if its key or value is too long.
     pub fn set_record(
         &mut self,
         namespace: &Namespace,
@@ -274,7 +275,7 @@ impl ChangeSet {
         Ok(())
     }
 
-    /// Removes one record of a later part's table.
+    /// Removes one generic record.
     pub fn remove_record(&mut self, namespace: &Namespace, key: &[u8]) {
         self.records.insert((namespace.clone(), key.into()), None);
     }

@@ -1,21 +1,22 @@
-//! The reign of one master over a store that several managers share.
+//! The epoch: one manager's exclusive right to write a store that several managers share.
 //!
 //! Each transaction compares the revision of the epoch's key, so that the first write of a deposed
-//! master fails as a whole. A manager claims the epoch over a master that it finds silent, once the
-//! holder has shown no sign of life for three seconds, or after the holder has given it up. Signs
-//! of life are changes of a key: no clock of another machine counts.
+//! master fails as a whole. A manager claims the epoch after the holder has given it up, or after
+//! the holder has shown no sign of life for three seconds, or for less if the holder does not
+//! answer in the fabric either. Signs of life are changes of a key: no clock of another machine
+//! counts.
 
 use std::fmt;
 
 use rsm_ids::Guid;
 
-/// One master's reign. Only its holder may write the shared store, and each of its writes is made
-/// on the condition that the reign has not ended.
+/// The time in which one manager is master of the shared store. Only the holder may write, and each
+/// write is made on the condition that the epoch has not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Epoch {
-    /// Counts reigns over the store's whole life, from 1.
+    /// Number of the epoch, counted over the store's whole life from 1.
     pub number: u64,
-    /// The GUID that the holder shows in its SMInfo.
+    /// GUID in the holder's SMInfo.
     pub holder: Guid,
 }
 
@@ -25,26 +26,26 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// An epoch as it was read.
+/// An epoch as it was read from the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenEpoch {
     /// The epoch.
     pub epoch: Epoch,
-    /// Changes with each epoch: a claim is made on the condition that it is still this.
+    /// Revision of the epoch's key. A claim is made on the condition that it is unchanged.
     pub revision: i64,
-    /// Changes with each sign of life of the holder.
+    /// Revision that changes with each sign of life of the holder.
     pub beat: i64,
-    /// The holder has given it up.
+    /// Whether the holder has given the epoch up.
     pub is_released: bool,
-    /// The number of the last plan that the holder has stored; 0: none.
+    /// Number of the last plan that the holder has stored; 0 if there is none.
     pub plan: u64,
 }
 
 /// Whether a claim depends on the life of the holder that it deposes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
-    /// The claim does not depend on the holder's life: the epoch is the claimant's own, was given
-    /// up, or ends in any case.
+    /// The claim succeeds even if the holder lives: the epoch is the claimant's own, was given up,
+    /// or ends in any case.
     Ignored,
     /// The claim fails if the holder has shown a sign of life since the epoch was seen.
     Counts,

@@ -1,13 +1,13 @@
-//! A store on this machine that a shared store follows.
+//! The store of this machine with a shared store that follows it.
 //!
-//! The shared store is behind this machine's, never before it: no answer to a host waits for it,
-//! and after an outage the replica writes the last value of each row that changed.
+//! The shared store is never ahead of this machine's: no answer to a host waits for it, and after
+//! an outage it gets the last value of each changed row.
 
 use super::replica::ReplicaHandle;
 use super::shared_tables::LOCAL_TABLES;
 use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 
-/// Stores on this machine, then hands the batch to the thread that writes the shared store. A
+/// Commits on this machine, then hands the batch to the thread that writes the shared store. A
 /// commit never waits for the shared store.
 pub struct Replicated {
     local: Box<dyn Store>,
@@ -15,7 +15,7 @@ pub struct Replicated {
 }
 
 impl Replicated {
-    /// `local`, followed by `replica`.
+    /// Combines `local` with the shared store behind `replica`.
     pub fn new(local: Box<dyn Store>, replica: ReplicaHandle) -> Replicated {
         Replicated { local, replica }
     }
@@ -27,7 +27,7 @@ impl Store for Replicated {
     }
 
     fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
-        // Also while this disk is full: the shared store may have room.
+        // The batch is handed over even if this disk is full: the shared store may have room.
         self.replica.put(changes.clone().without(LOCAL_TABLES));
         self.local.commit(changes)
     }

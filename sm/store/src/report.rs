@@ -4,29 +4,30 @@ use std::path::PathBuf;
 /// Where the contents of an opened store came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// The directory held no store.
+    /// The directory contained no store.
     #[default]
     Fresh,
-    /// The database, closed properly.
+    /// The database, which was closed properly.
     Clean,
-    /// The database, left by a process that was killed or a machine that went down; everything in
+    /// The database, left behind by a process that was killed or a machine that went down. All of
     /// it was checked.
     Unclean,
     /// This export, because the database could not be used.
     Export(PathBuf),
-    /// This export, because the database had taken only a part of the last commit. The export has
-    /// all of it.
+    /// This export, because the database had only a part of the last commit. The export has all of
+    /// it.
     Resumed(PathBuf),
-    /// This export, because the directory cannot be written, and the database not be opened.
+    /// This export, because the directory cannot be written, so that the database could not be
+    /// opened.
     Unopened(PathBuf),
 }
 
 /// A database that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Where it was moved to; `None` if nothing of it was left.
+    /// Where the database was moved to; `None` if nothing of it was left.
     pub path: Option<PathBuf>,
-    /// The fault.
+    /// Why the database could not be used.
     pub reason: String,
 }
 
@@ -35,17 +36,17 @@ pub struct Quarantined {
 pub struct LoadReport {
     /// Where the contents come from.
     pub origin: Origin,
-    /// Counts commits over the store's whole life.
+    /// Number of the last commit, counted over the store's whole life.
     pub generation: u64,
-    /// The database that was there before, if it could not be used. With [`Origin::Fresh`]
-    /// nothing could be restored: the claims are those that the ports still hold.
+    /// The former database, if it could not be used. With [`Origin::Fresh`] nothing could be
+    /// restored: the only claims are those that ports still hold.
     pub quarantined: Option<Quarantined>,
     /// Other files that were damaged, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl LoadReport {
-    /// The report of a store of which nothing can be read.
+    /// The report about a store of which nothing can be read.
     pub(super) fn unreadable(reason: String) -> LoadReport {
         LoadReport {
             quarantined: Some(Quarantined { path: None, reason }),
@@ -53,13 +54,13 @@ impl LoadReport {
         }
     }
 
-    /// Whether committed records may be missing. Damage to another file alone does not mean so: the
-    /// database holds, by its own count and digest, all of one commit.
+    /// Whether committed records may be missing. Damage to a file beside the database does not
+    /// count: the database has all of one commit, by its own count and digest.
     pub fn may_lack_records(&self) -> bool {
         self.quarantined.is_some() || matches!(self.origin, Origin::Export(_))
     }
 
-    /// Whether an operator should know of it.
+    /// Whether an operator should know about it.
     pub fn is_alarming(&self) -> bool {
         self.quarantined.is_some() || !self.notes.is_empty()
     }

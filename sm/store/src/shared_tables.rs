@@ -1,11 +1,11 @@
-//! The tables of a store that another one follows, and the number of its last commit.
+//! Names of tables that matter to a shared store, and the number of the last commit.
 
 use super::records::{ChangeSet, Namespace, Persisted};
 
-/// Tables that mean something only beside the journal and the database of this machine.
+/// Tables that are valid only with the journal and the database of this machine.
 pub const LOCAL_TABLES: &[&str] = &["journal", "shared-epoch", "local-port", "history-local"];
 
-/// Tables that a manager without the epoch takes over as the holder writes them.
+/// Tables that a manager without the epoch follows while the holder writes them.
 pub const FOLLOWED_TABLES: &[&str] = &[
     CLAIMS,
     "gpu-hosts",
@@ -18,21 +18,21 @@ pub const FOLLOWED_TABLES: &[&str] = &[
     "pushing",
 ];
 
-/// The name of the table of cables among [`FOLLOWED_TABLES`]: the largest one, which changes least.
+/// Name of the table of cables among [`FOLLOWED_TABLES`], the largest one, which changes least.
 pub const CABLING: &str = "cabling";
 
-/// The name of the table of LID claims among [`FOLLOWED_TABLES`].
+/// Name of the table of LID claims among [`FOLLOWED_TABLES`].
 pub const CLAIMS: &str = "claims";
 
-/// The table with the number of the last commit that was handed to the shared store.
+/// Table with the number of the last commit that was handed to the shared store.
 const COMMITS: &str = "shared-commits";
 
-/// The table's only row: a number, big-endian.
+/// Key of the table's only row, a big-endian number.
 const LAST: &[u8] = b"last";
 
-/// The number of the last commit in `state`; 0: none. Both the store of a machine and the shared
-/// store have it, so that a machine whose disk failed, or lost what was flushed, finds that the
-/// shared store is ahead of it.
+/// Number of the last commit in `state`; 0 if there is none. Both the store of a machine and the
+/// shared store have it, so that a machine whose disk lost commits finds that the shared store is
+/// ahead.
 pub fn last_commit(state: &Persisted) -> u64 {
     let table = Namespace::new(COMMITS).ok();
     let table = table.and_then(|table| state.records.get(&table));
@@ -41,7 +41,7 @@ pub fn last_commit(state: &Persisted) -> u64 {
     bytes.map_or(0, u64::from_be_bytes)
 }
 
-/// Gives the commit of `changes` the number after the last one in `state`, in both.
+/// Numbers the commit of `changes` as the next one after `state`, in both.
 pub fn number_commit(state: &mut Persisted, changes: &mut ChangeSet) {
     let number = last_commit(state) + 1;
     let mut numbered = ChangeSet::new();

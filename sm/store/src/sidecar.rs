@@ -1,15 +1,15 @@
 use super::Checksum;
 use super::codec::Sentinel;
 
-/// `store.meta`: the least that the database must hold, kept outside of it.
+/// The file `store.meta`: the generation and digest that the database must at least have.
 ///
-/// A database that opens empty or old does not show it; this file does. It is one line of
-/// `key=value` words, the last of them a checksum of the bytes before it.
+/// A database that opens empty or old does not show that; this file does. It is one line of
+/// `key=value` words, the last of which is a checksum of the bytes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sidecar {
     /// The database's sentinel at the time of writing.
     pub(super) sentinel: Sentinel,
-    /// Whether the database was closed, rather than left.
+    /// Whether the database was closed properly.
     pub(super) clean: bool,
 }
 
@@ -34,10 +34,10 @@ impl Sidecar {
         format!("{body}{SUM}{sum}\n").into_bytes()
     }
 
-    /// `None` for text that this program did not write, or that was damaged since.
+    /// Parses the line; `None` if this program did not write it, or it was damaged since.
     ///
-    /// The line of a later schema is read only as far as its schema number: its other fields are
-    /// not known.
+    /// The line of a later schema is read only up to its schema number, because its other fields
+    /// are not known.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Sidecar> {
         let text = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
         let (body, sum) = text.rsplit_once(SUM)?;

@@ -12,7 +12,7 @@ use super::lock::Lock;
 use super::sidecar::Sidecar;
 use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 
-/// The store on disk.
+/// The store of this machine, in a state directory.
 ///
 /// ```text
 /// <dir>/lock               held while a daemon runs
@@ -31,28 +31,28 @@ pub struct SledStore {
     disk: Disk,
     layout: Layout,
     path: PathBuf,
-    /// `None` after a failed commit, until the next one opens it again.
+    /// The database; `None` after a failed commit, until the next one opens it again.
     database: Option<Database>,
     /// The state after the last successful commit.
     sentinel: Sentinel,
-    /// The last generation that a commit was tried with: the next one is another, or a database
-    /// that lost its last flush could hold a failed commit under the number of a successful one.
+    /// Generation of the last commit attempt. The next attempt takes another: a database that lost
+    /// its last flush could otherwise hold a failed commit under the number of a successful one.
     attempted: u64,
     sums: Sums,
     state: Persisted,
     report: LoadReport,
     exporter: StoreExporter,
-    /// The sidecar, or an export, is older than the database.
+    /// Files that are older than the database: the sidecar, the export.
     unpublished: Unpublished,
-    /// `db.unfinished` is there.
+    /// Whether `db.unfinished` exists.
     is_announced: bool,
     closed: bool,
     fabric: StoreFabric,
     lock: Arc<Lock>,
 }
 
-/// A database to write to, and the changes that it needs before those of a commit: some after a
-/// failed commit, else none.
+/// A database to write to, and the changes that it needs before those of a commit: none unless a
+/// commit has failed.
 type Writable = (Database, Vec<RecordChange>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,28 +62,26 @@ struct Unpublished {
 }
 
 impl SledStore {
-    /// Opens the store in `dir`, which is created if it is not there, for a fabric of the kind
-    /// `fabric`.
+    /// Opens the store in `dir` for a fabric of the kind `fabric`; creates `dir` if it is absent.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Locked`] when another daemon uses `dir`, [`StoreError::OfHardware`] and
-    /// [`StoreError::OfSimulation`] when the store is of another kind of fabric,
-    /// [`StoreError::Schema`] when another version wrote it, and errors of the file system. A
-    /// damaged database is none: it is quarantined, restored from the last export, and
-    /// [`LoadReport`] says so.
+    /// [`StoreError::Locked`] if another daemon uses `dir`, [`StoreError::OfHardware`] or
+    /// [`StoreError::OfSimulation`] if the store is of the other kind of fabric,
+    /// [`StoreError::Schema`] if another version wrote it, and I/O errors. A damaged database is no
+    /// error: it is quarantined, restored from the last export, and [`LoadReport`] says so.
     pub fn open(dir: &Path, fabric: StoreFabric) -> Result<SledStore, StoreError> {
         SledStore::open_on(dir, fabric, Disk::new())
     }
 
-    /// [`open`](SledStore::open) on a disk that may be made to fail.
+    /// As [`open`](SledStore::open), on a disk whose operations a test can make fail.
     pub fn open_on(dir: &Path, fabric: StoreFabric, disk: Disk) -> Result<SledStore, StoreError> {
         disk.create_dir(dir)?;
         let lock = Lock::take(&disk, dir)?;
         SledStore::open_locked(dir, fabric, disk, Arc::new(lock))
     }
 
-    /// [`open_on`](SledStore::open_on) a directory that this process holds already.
+    /// As [`open_on`](SledStore::open_on), in a directory whose lock this process already holds.
     pub(super) fn open_locked(
         dir: &Path,
         fabric: StoreFabric,
@@ -110,10 +108,10 @@ impl SledStore {
             fabric,
             lock,
         };
-        // From here on a stop without `close` is an unclean one.
+        // From here on, a stop without `close` is an unclean one.
         store.publish_sidecar(false)?;
         if !opened.is_exported {
-            // A process that failed to write it was killed, or the file is damaged.
+            // The process that failed to write it was killed, or the file is damaged.
             store.unpublished.export = true;
             if let Err(error) = store.publish_export() {
                 let error: &dyn std::error::Error = &error;
@@ -123,7 +121,7 @@ impl SledStore {
         Ok(store)
     }
 
-    /// Writes the export anew, with the committed state.
+    /// Writes a whole export of the committed state.
     fn publish_export(&mut self) -> Result<(), StoreError> {
         let files = (&self.disk, &self.layout);
         let changes = ChangeSet::new();
@@ -143,8 +141,8 @@ impl SledStore {
         self.disk.write(&self.layout.sidecar(), &sidecar.to_bytes())
     }
 
-    /// The changes that turn the committed state into that with `changes`, and the sentinel after
-    /// them, but for its generations.
+    /// Number of records that `changes` change, and the sentinel after them, without its
+    /// generations.
     fn difference(&self, changes: &ChangeSet) -> (usize, Sentinel) {
         let mut count = 0;
         let mut sentinel = self.sentinel;
@@ -162,11 +160,11 @@ impl SledStore {
         (count, sentinel)
     }
 
-    /// Writes `count` changes; on failure the database is given up and opened anew by the next
-    /// commit.
+    /// Writes `count` changes. After a failure the database is dropped, and the next commit opens
+    /// it again.
     ///
-    /// Where one batch does not hold them, `export` becomes final first, and a marker tells the
-    /// next start to use it. Otherwise returns the export, which still has to become final.
+    /// If one batch does not hold them, `export` is published first, and a marker tells the next
+    /// start to use it. Otherwise returns the export, which the caller must publish.
     fn write(
         &mut self,
         (count, changes): (usize, impl Iterator<Item = RecordChange>),
@@ -176,7 +174,7 @@ impl SledStore {
         let (database, before) = self.writable()?;
         let count = before.len() + count + 1;
         let last = (SENTINEL_KEY.to_vec(), Some(codec::sentinel_value(sentinel)));
-        // Later entries of a batch win over earlier ones of the same key.
+        // In a batch, later entries override earlier ones of the same key.
         let batch = before.into_iter().chain(changes).chain([last]);
         let unpublished = match export {
             Some(export) if count > BATCH_RECORDS => {
@@ -193,7 +191,7 @@ impl SledStore {
         Ok(unpublished)
     }
 
-    /// The open database, or the one that a failed commit has closed.
+    /// The open database, opened again if a failed commit has closed it.
     fn writable(&mut self) -> Result<Writable, StoreError> {
         match self.database.take() {
             Some(database) => Ok((database, Vec::new())),
@@ -201,7 +199,8 @@ impl SledStore {
         }
     }
 
-    /// Makes a commit of several batches: marker, export, batches, no marker.
+    /// Makes a commit of several batches: writes the marker, the export and the batches, then
+    /// removes the marker.
     fn apply_behind_export(
         &mut self,
         database: &Database,
@@ -211,8 +210,8 @@ impl SledStore {
     ) -> Result<(), StoreError> {
         guard::announce(&self.disk, &self.layout, sentinel.generation)?;
         self.is_announced = true;
-        // From here to the end the file may be ahead of the committed state. A commit that follows
-        // a failure writes it anew.
+        // Until the end, the file may be ahead of the committed state. After a failure, the next
+        // commit writes it as a whole.
         self.unpublished.export = true;
         let mut exporter = std::mem::take(&mut self.exporter);
         exporter.publish((&self.disk, &self.layout), export)?;
@@ -223,7 +222,7 @@ impl SledStore {
         Ok(())
     }
 
-    /// The database is whole.
+    /// Removes the marker: the database is whole.
     fn withdraw_marker(&mut self) -> Result<(), StoreError> {
         if self.is_announced {
             self.disk.remove_file(&self.layout.unfinished())?;
@@ -232,12 +231,12 @@ impl SledStore {
         Ok(())
     }
 
-    /// Opens the database after a failed commit, with the changes that restore the committed state:
-    /// the failed batch may be in it, in part or as a whole.
+    /// Opens the database after a failed commit, and finds the changes that restore the committed
+    /// state: the failed batch may be in it, in part or as a whole.
     fn reopen(&mut self) -> Result<Writable, StoreError> {
         let wanted = codec::encode_all(&self.state);
         let marker = self.disk.read(&self.layout.unfinished())?;
-        // An empty marker is of a database that was not built to its end.
+        // An empty marker belongs to a database whose creation did not end.
         let is_partial = marker.as_ref().is_some_and(Vec::is_empty);
         self.is_announced = marker.is_some();
         if is_partial || self.disk.list(&self.path)?.is_empty() {
@@ -261,7 +260,7 @@ impl SledStore {
         }
     }
 
-    /// Takes the place of the folder that is there now, where that is another one than before.
+    /// Moves to the folder that exists now, if it is another one than before.
     fn follow_folder(&mut self) -> Result<(), StoreError> {
         let dir = self.layout.dir();
         if self.lock.is_of(dir) {
@@ -271,7 +270,7 @@ impl SledStore {
         fabric::claim(&self.disk, &self.layout, self.fabric)?;
         tracing::info!(dir = %dir.display(), "the state folder is another one, and is written anew");
         self.lock = Arc::new(lock);
-        // What it holds is not of this process.
+        // This process did not write the files in the folder.
         self.database = None;
         self.exporter = StoreExporter::default();
         self.unpublished = Unpublished {
@@ -282,10 +281,10 @@ impl SledStore {
     }
 }
 
-/// `changes` as records of the database.
+/// Encodes `changes` as records of the database.
 ///
-/// Each is encoded when it is its turn: the first commit of 45,056 hosts has 145,000 of them, and
-/// encoded they would take as much memory as the state itself.
+/// Each record is encoded when its turn comes: the first commit of 45,056 hosts has 145,000
+/// records, which would take as much memory as the state itself.
 fn encoded(changes: &ChangeSet) -> impl Iterator<Item = RecordChange> + '_ {
     let claims = changes.claims.iter().map(|(&guid, claim)| {
         let key = codec::claim_key(guid);
@@ -302,7 +301,7 @@ fn encoded(changes: &ChangeSet) -> impl Iterator<Item = RecordChange> + '_ {
     claims.chain(records)
 }
 
-/// The `changes` that differ from the records with `sums`.
+/// The encoded `changes` that differ from the records with the checksums `sums`.
 fn differing<'a>(
     sums: &'a Sums,
     changes: &'a ChangeSet,
@@ -340,7 +339,7 @@ impl Store for SledStore {
             ..after
         };
 
-        // Steps that may fail for want of space come first, under temporary names.
+        // Steps that may fail for lack of space come first, under temporary names.
         let files = (&self.disk, &self.layout);
         let is_exported = count > 0 || self.unpublished.export || self.database.is_none();
         let mut export = is_exported
@@ -363,7 +362,8 @@ impl Store for SledStore {
             export = written?;
         }
 
-        // It is committed; the witnesses follow, the one that raises the floor last.
+        // The commit is done. The files beside the database follow; the one that raises the floor
+        // is last.
         self.sentinel = sentinel;
         self.state.apply(changes);
         for (key, value) in encoded(changes) {
@@ -390,7 +390,7 @@ impl Store for SledStore {
         self.closed = true;
         match self.database.take() {
             Some(database) => database.close()?,
-            // The last commit failed: the next start decides about the files on disk.
+            // The last commit failed: the next start decides by the files on disk.
             None => return Ok(()),
         }
         self.publish_sidecar(true)
@@ -399,8 +399,8 @@ impl Store for SledStore {
 
 impl Drop for SledStore {
     fn drop(&mut self) {
-        // A caller that needs the result calls `close`; an unclean stop is no more than a copy at
-        // the next start.
+        // A caller that needs the result calls `close`; an unclean stop only costs a copy at the
+        // next start.
         let _ = self.close();
     }
 }

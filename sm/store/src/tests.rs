@@ -219,7 +219,7 @@ fn assert_restored(dir: &Path, before: &Persisted) -> Quarantined {
     assert_eq!(state.claims, before.claims);
     assert_eq!(state.records, before.records);
     assert_eq!(state.plan_generation, before.plan_generation);
-    // It is a whole store again: the next start reports nothing.
+    // The store is whole again: the next start reports nothing.
     let (again, report) = load(dir);
     assert_eq!((again, report.origin), (state, Origin::Clean));
     assert!(report.quarantined.is_none());

@@ -1,4 +1,5 @@
-//! Stores: one of one machine, and one that several managers share.
+//! The interfaces of stores: of one machine ([`Store`]), and one that several managers share
+//! ([`SharedStore`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,49 +11,51 @@ use super::records::{ChangeSet, Persisted};
 use super::reign::{Epoch, Life, SeenEpoch};
 use super::report::LoadReport;
 
-/// Keeps the state that must survive a restart. One task owns it and is the only one to write.
+/// Keeps the state that must survive a restart. One task owns it, and only that task writes.
 ///
 /// A batch is a [`ChangeSet`]: rows of tables, each with its new value, and the plan's generation.
-/// *Stored* means that it survives what the back end survives when [`Store::commit`] returns: for
-/// [`SledStore`](crate::SledStore) the death of the process and of the machine's power, for
+/// Once [`Store::commit`] returns, the batch survives what the back end survives: for
+/// [`SledStore`](crate::SledStore) the end of the process and a power failure of the machine, for
 /// [`EtcdStore`](crate::etcd::EtcdStore) the loss of fewer than half of etcd's members, for
-/// [`MemoryStore`](crate::MemoryStore) nothing. [`Replicated`](crate::Replicated) stores on this machine, and lets a shared store follow.
+/// [`MemoryStore`](crate::MemoryStore) nothing. [`Replicated`](crate::Replicated) commits on this
+/// machine, and a shared store follows.
 pub trait Store: Send {
-    /// Everything that was committed, and the report of the opening.
+    /// Returns everything that was committed, and the report of opening it.
     fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError>;
 
-    /// Makes all changes or none; they are durable when it returns.
+    /// Makes all changes or none. They are durable when it returns.
     ///
     /// # Errors
     ///
-    /// After an error the store holds the state before or the state after, and the same changes may
-    /// be committed again once the cause is gone. Only a batch that is larger than a transaction of
-    /// etcd can be there in part, row by row.
+    /// After an error the store has the state before or the state after, and the same changes may
+    /// be committed again once the cause is gone. Only a batch larger than a transaction of etcd
+    /// can be there in part, row by row.
     fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError>;
 
-    /// Ends it in good order; afterwards nothing can be committed. Closing twice is fine.
+    /// Closes the store properly; afterwards nothing can be committed. Closing twice is no error.
     fn close(&mut self) -> Result<(), StoreError>;
 }
 
-/// A store that several managers share; at most one of them, the holder of the epoch, writes.
+/// A store that several managers share. At most one of them, the holder of the epoch, writes.
 ///
 /// [`Store::commit`] fails with [`StoreError::Deposed`] once another manager holds the epoch, and
-/// nothing of the batch that failed is in the store.
+/// writes nothing of the batch.
 pub trait SharedStore: Store {
-    /// The deadline that calls keep, whichever thread sets it.
+    /// The deadline of this store's calls, which any thread may set.
     fn deadline(&self) -> Deadline;
 
-    /// The epoch now; `None` if no manager has ever held one.
+    /// Reads the present epoch; `None` if no manager has ever held one.
     ///
     /// # Errors
-    /// The store is unreachable, or damaged.
+    /// Fails if the store is unreachable or damaged.
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError>;
 
-    /// Takes the epoch for `holder`, provided that the present one is still `seen`, and, where its
-    /// life counts, that its holder has shown no sign of life since. `None` if it is not.
+    /// Claims the epoch for `holder`, provided that the present one is still `seen` and, if `life`
+    /// counts, that its holder has shown no sign of life since. Returns the new epoch; `None` if a
+    /// condition does not hold.
     ///
     /// # Errors
-    /// The store is unreachable, or holds data that this version did not write.
+    /// Fails if the store is unreachable, or holds data that this version did not write.
     fn claim(
         &mut self,
         holder: Guid,
@@ -60,35 +63,35 @@ pub trait SharedStore: Store {
         life: Life,
     ) -> Result<Option<Epoch>, StoreError>;
 
-    /// Shows that the holder lives, and checks that it still holds the epoch.
+    /// Shows a sign of life of the holder, and checks that this manager still holds the epoch.
     ///
     /// # Errors
-    /// As [`Store::commit`].
+    /// Fails as [`Store::commit`] does.
     fn beat(&mut self) -> Result<(), StoreError>;
 
-    /// Shows the checksums of the settings of `own`, which every manager may, and returns those of
-    /// all managers.
+    /// Writes the checksums of the settings of `own`, for which no epoch is needed, and returns
+    /// those of all managers.
     ///
     /// # Errors
-    /// The store is unreachable, or holds data that rsm did not write.
+    /// Fails if the store is unreachable, or holds data that rsm did not write.
     fn announce(
         &mut self,
         own: Guid,
         checksums: &str,
     ) -> Result<BTreeMap<Guid, String>, StoreError>;
 
-    /// Gives the epoch up, if this manager holds it, and tells others so if the store answers;
-    /// writes no more until the next claim.
+    /// Gives up the epoch, if this manager holds it, and records that in the store if it answers.
+    /// Nothing is written until the next claim.
     fn release(&mut self);
 
-    /// Reads what another manager has written since the last time, so that a claim has little to
-    /// read. Returns the tables with rows that may have changed since the last time.
+    /// Reads what another manager has written since the last call, so that a claim has little to
+    /// read. Returns the tables whose rows may have changed.
     ///
     /// # Errors
-    /// The store is unreachable, or holds data that this version did not write.
+    /// Fails if the store is unreachable, or holds data that this version did not write.
     fn follow(&mut self) -> Result<BTreeSet<String>, StoreError>;
 
-    /// The rows of these tables in the state that the next commit changes.
+    /// The rows of these tables, in the state that the next commit changes.
     fn tables(&self, names: &[&str]) -> Persisted;
 
     /// The state that the next commit changes.

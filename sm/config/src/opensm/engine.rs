@@ -1,19 +1,19 @@
-//! OpenSM's routing engines, and those of NVIDIA's manager.
+//! The routing engines of OpenSM and of NVIDIA's manager, and rsm's engine for each.
 
 use rsm_routing::engine::EngineKind;
 
 use super::keys::Missing;
 
-/// rsm's engine for one of another manager.
+/// rsm's engine for an engine of another manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// The same.
+    /// An engine that rsm has, too.
     Same(EngineKind),
-    /// The nearest whose routes rsm can prove.
+    /// The nearest engine whose routes rsm can prove.
     Like(EngineKind),
-    /// The nearest without adaptive routing.
+    /// The nearest engine, without adaptive routing.
     Adaptive(EngineKind),
-    /// Engines for parts of the fabric: rsm chooses one for all.
+    /// Several engines for parts of the fabric; rsm chooses one for all of it.
     Chain,
 }
 
@@ -63,9 +63,9 @@ const OTHERS: &[(&str, Choice)] = &[
     ("chain", Choice::Chain),
 ];
 
-/// The first engine of a list that rsm has an engine for, and the name in the list. `minhop` gives
-/// way to a later one: rsm refuses its routes where they can deadlock, and routes of the others
-/// cannot.
+/// The first engine of a list for which rsm has one, and its name in the list. A later engine
+/// precedes `minhop`: rsm refuses the routes of `minhop` if they can deadlock, and routes of the
+/// others cannot.
 pub(super) fn first(list: &str) -> Option<(&str, Choice)> {
     let known = known(list);
     let is_proved = |(_, choice): &(&str, Choice)| choice.engine() != EngineKind::MinHop;
@@ -75,7 +75,7 @@ pub(super) fn first(list: &str) -> Option<(&str, Choice)> {
         .or_else(|| known.clone().next())
 }
 
-/// The engines of a list that rsm has engines for, each with its name in the list.
+/// The engines of a list for which rsm has one, each with its name in the list.
 fn known(list: &str) -> impl Iterator<Item = (&str, Choice)> + Clone {
     list.split(',').map(str::trim).filter_map(|name| {
         let same = EngineKind::ALL.into_iter().find(|e| e.name() == name);
@@ -85,7 +85,8 @@ fn known(list: &str) -> impl Iterator<Item = (&str, Choice)> + Clone {
     })
 }
 
-/// rsm's engines for those after `chosen` in a list, each once, without that of `chosen`.
+/// rsm's engines for those after `chosen` in a list, without duplicates and without that of
+/// `chosen`.
 pub(super) fn after(list: &str, chosen: &str) -> Vec<EngineKind> {
     let mut rest = known(list).skip_while(|(name, _)| *name != chosen);
     let first = rest.next().map(|(_, choice)| choice.engine());

@@ -1,6 +1,6 @@
-//! Reads the `opensm.conf` an operator already has: a key and a value on each line, `#` begins a
-//! comment, `(null)` is "not set". rsm takes the keys with a counterpart; of each other key it
-//! reports why rsm does not need it, or what is lost without it.
+//! Parser of an operator's existing `opensm.conf`: a key and a value on each line; `#` begins a
+//! comment, `(null)` means not set. Keys with a counterpart in rsm are converted; each other key is
+//! reported with why rsm does not need it, or what is lost without it.
 
 mod engine;
 mod keys;
@@ -30,39 +30,39 @@ use super::{Config, Enforcement, KeyOrigins};
 /// A value that is not set.
 const UNSET: &str = "(null)";
 
-/// The folders of OpenSM's files: its own and Red Hat's.
+/// Folders of OpenSM's files: its own and Red Hat's.
 const DEFAULT_FOLDERS: [&str; 2] = ["opensm", "rdma"];
 
-/// The name of the file of partitions.
+/// Name of the file of partitions.
 pub const PARTITIONS: &str = "partitions.conf";
-/// The name of the file of the QoS policy.
+/// Name of the file of the QoS policy.
 pub const QOS_POLICY: &str = "qos-policy.conf";
 
-/// The origin of a file that no key names.
+/// Stands for the origin of a file that no key names.
 pub const DEFAULT_PLACE: &str = "where OpenSM looks for it";
 
-/// A deprecated key of OpenSM: if it is TRUE, `part_enforce` does not count.
+/// A deprecated key of OpenSM; if it is TRUE, `part_enforce` is ignored.
 const NO_ENFORCEMENT: &str = "no_partition_enforcement";
 
-/// An `opensm.conf` as read.
+/// A parsed `opensm.conf`.
 #[derive(Debug)]
 pub struct OpensmConf {
-    /// Of use only if no finding is an error.
+    /// The configuration; may be used only if no finding is an error.
     pub config: Config,
     pub findings: Vec<ConfigFinding>,
     /// The outcome of each key, in the order of the file.
     pub outcomes: Vec<KeyOutcome>,
-    /// The line of each key of rsm that an obeyed key sets.
+    /// The line of the `opensm.conf` that set each key of rsm.
     pub origins: KeyOrigins,
 }
 
-/// Reads `text`; the configuration is of use only if no finding is an error.
+/// Parses `text`. The configuration may be used only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
     let read = read(file, text, &Path::exists);
     (read.config, read.findings)
 }
 
-/// Reads `text`, with the outcome of each key; `is_there` says whether there is a file that OpenSM
+/// Parses `text`, with the outcome of each key. `is_there` says whether a file exists that OpenSM
 /// names in every configuration.
 pub fn read(file: &Path, text: &str, is_there: &dyn Fn(&Path) -> bool) -> OpensmConf {
     let mut reader = Reader {
@@ -90,7 +90,7 @@ pub fn read(file: &Path, text: &str, is_there: &dyn Fn(&Path) -> bool) -> Opensm
     reader.finish()
 }
 
-/// The key of a line of an `opensm.conf`, if it is one of OpenSM's with a value after it.
+/// The key on a line of an `opensm.conf`, if it is one of OpenSM's with a value after it.
 pub(super) fn key_of(line: &str) -> Option<&str> {
     let Entry { key, value, .. } = Entry::of(line, 0)?;
     let is_ours = || {
@@ -110,7 +110,7 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The entry of a line that begins at `offset`; `None` if it is empty or a comment.
+    /// Parses a line that begins at `offset`; `None` if it is empty or a comment.
     fn of(line: &'a str, offset: usize) -> Option<Entry<'a>> {
         let content = line.split('#').next().unwrap_or("");
         let key_at = offset + content.len() - content.trim_start().len();
@@ -129,14 +129,14 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// The value, if it is set and may be told.
+    /// The value; `None` if it is not set or secret.
     fn told(&self) -> Option<String> {
         let value = unquoted(self.value);
         let is_told = value != UNSET && !value.is_empty() && !is_secret(self.key);
         is_told.then(|| value.to_owned())
     }
 
-    /// The entry as a finding quotes it, without secret keys: findings are logged.
+    /// The entry as findings quote it, without secret keys, because findings are logged.
     fn shown(&self) -> String {
         let Entry { key, value, .. } = self;
         if is_secret(key) {
@@ -150,7 +150,7 @@ fn is_secret(key: &str) -> bool {
     key.ends_with("_key") || key == "key_mgr_seed"
 }
 
-/// OpenSM takes a value with or without quotes around it.
+/// Removes quotes around a value, which OpenSM accepts as well.
 fn unquoted(value: &str) -> &str {
     value
         .strip_prefix('"')
@@ -162,19 +162,20 @@ struct Reader<'a> {
     text: &'a str,
     config: Config,
     findings: Findings,
-    /// Notes about obeyed keys, in the order of `outcomes`.
+    /// Notes about converted keys, in the order of `outcomes`.
     taken: Findings,
     outcomes: Vec<KeyOutcome>,
     origins: KeyOrigins,
     file: &'a Path,
     is_there: IsThere<'a>,
-    /// The line that is read, from 1.
+    /// Number of the line being parsed, from 1.
     line: usize,
-    /// The place that turns enforcement off.
+    /// Place of the key that turns enforcement off.
     unenforced: Option<String>,
-    /// The keys that have an effect only with `qos TRUE`: place in `outcomes`, offset and text.
+    /// The keys that have an effect only with `qos TRUE`, each as (index in `outcomes`, offset,
+    /// text).
     of_qos: Vec<(usize, usize, String)>,
-    /// The byte offset of the SA's key.
+    /// Byte offset of the SA's key.
     sa_key_at: Option<usize>,
 }
 
@@ -235,8 +236,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a key that was taken has no effect while quality of service is off. OpenSM writes the
-    /// default name of the policy's file into every configuration.
+    /// Whether a converted key has no effect while quality of service is off. The default name of
+    /// the policy's file does not count: OpenSM writes it into every configuration.
     fn needs_qos(&self, field: &ConfigKey, taken: &Taken) -> bool {
         let is_set = matches!(taken, Taken::Set { .. } | Taken::Odd { .. });
         let policy = self.config.qos.policy_file.as_deref();
@@ -264,7 +265,7 @@ impl Reader<'_> {
         self.obeyed(entry, effect.to_owned());
     }
 
-    /// A key that no key of rsm takes.
+    /// Handles a key without a counterpart in rsm.
     fn other(&mut self, entry: &Entry<'_>) {
         match others().get(entry.key) {
             None => self.unknown(entry, &suggestion(entry.key)),
@@ -286,9 +287,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the files that OpenSM reads where its configuration names none. A file of another name
-    /// must be there; one of these need not, because OpenSM writes its name into every
-    /// configuration.
+    /// Takes the files that OpenSM reads by default. A file of another name must exist; a default
+    /// one need not, because OpenSM writes its name into every configuration.
     fn default_files(&mut self) {
         let (partitions, qos) = (&mut self.config.partitions, &mut self.config.qos);
         if let Some(file) = &partitions.file {
@@ -307,7 +307,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Warns of keys that ask for what `qos TRUE` alone turns on, with every manager.
+    /// Warns about keys that have no effect without `qos TRUE`, with any manager.
     fn without_qos(&mut self) {
         for (outcome, at, shown) in std::mem::take(&mut self.of_qos) {
             let group = KeyGroup::NotNeeded;
@@ -348,7 +348,7 @@ impl Reader<'_> {
         self.record(entry, KeyGroup::Unknown);
     }
 
-    /// The file and line that is read.
+    /// File and number of the line being parsed.
     fn place(&self) -> String {
         format!("{}:{}", self.file.display(), self.line)
     }
@@ -374,7 +374,7 @@ impl Reader<'_> {
         }
         self.default_files();
         if let (Some(found), Some(at)) = (self.config.sm.known_sa_key(), self.sa_key_at) {
-            // The key of the managers may come after it.
+            // The key of the managers may come on a later line.
             self.config.sm.sa_key = None;
             let expected = OPENS_NOTHING.to_owned();
             self.say(at, ConfigSeverity::Warning, found.to_owned(), expected);
@@ -396,21 +396,21 @@ impl Reader<'_> {
     }
 }
 
-/// Whether `file` has the name that OpenSM writes into every configuration: its folder follows the
-/// prefix that OpenSM was built with.
+/// Whether `file` has the default name that OpenSM writes into every configuration; its folder
+/// depends on the prefix that OpenSM was built with.
 pub fn is_default(file: &Path, name: &str) -> bool {
     let mut folders = DEFAULT_FOLDERS.iter();
     folders.any(|folder| file.ends_with(Path::new(folder).join(name)))
 }
 
-/// The first of OpenSM's default files of that name that is there.
+/// The first existing file among OpenSM's default files of that name.
 fn default_file(name: &str, is_there: IsThere<'_>) -> Option<PathBuf> {
     let folders = DEFAULT_FOLDERS.iter();
     let mut defaults = folders.map(|folder| Path::new("/etc").join(folder).join(name));
     defaults.find(|default| is_there(default))
 }
 
-/// The known key that is most like `key`.
+/// The known key most similar to `key`.
 fn suggestion(key: &str) -> String {
     let ours = fields().iter().filter_map(|field| Some(field.opensm?.0));
     let known = others().iter();

@@ -9,9 +9,9 @@ pub enum KeyGroup {
     Obeyed,
     /// rsm needs no such key, or this value asks for nothing that rsm does not do.
     NotNeeded,
-    /// rsm does not do what it asks for: a warning says so.
+    /// rsm does not do what the key asks for, and a warning says so.
     NotAvailable,
-    /// Neither OpenSM nor NVIDIA's manager has such a key: a warning says so.
+    /// Neither OpenSM nor NVIDIA's manager has such a key, and a warning says so.
     Unknown,
 }
 
@@ -36,17 +36,18 @@ impl fmt::Display for KeyGroup {
     }
 }
 
-/// A key of an `opensm.conf`, and what became of it. A key with a refused value is in no group.
+/// A key of an `opensm.conf` and what rsm did with it. A key with a refused value is not among
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyOutcome {
     /// The key.
     pub key: String,
-    /// The key's line in the file, from 1.
+    /// Line of the key in the file, from 1.
     pub line: usize,
-    /// The key's value; `None` if it is not set, or secret.
+    /// Value of the key; `None` if it is not set, or secret.
     pub value: Option<String>,
-    /// Its group.
+    /// Group of the key.
     pub group: KeyGroup,
-    /// For an obeyed key, the key of rsm that has its value, as a note.
+    /// A note with the key of rsm that got the value; `None` for keys that were not obeyed.
     pub taken: Option<ConfigFinding>,
 }

@@ -1,4 +1,4 @@
-//! `docs/opensm-keys.md`, made from the tables of keys.
+//! Generates `docs/opensm-keys.md` from the tables of keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::keys::{Fate, by_manager};
 use super::{KeyGroup, NO_ENFORCEMENT, fields};
 
-/// The page before its tables.
+/// Text of the page before its tables.
 const HEAD: &str = "\
 # Keys of OpenSM
 
@@ -77,10 +77,10 @@ fn table(title: &str, rows: &BTreeMap<&str, Row>) -> String {
     text
 }
 
-/// The keys of OpenSM and of NVIDIA's manager alone. A key that rsm takes is OpenSM's unless
-/// OpenSM has no such key.
+/// The keys of OpenSM, and those of NVIDIA's manager alone. A key with a counterpart is OpenSM's,
+/// unless it is listed here as NVIDIA's.
 fn tables() -> [BTreeMap<&'static str, Row>; 2] {
-    /// Keys of NVIDIA's manager that rsm takes.
+    /// Keys of NVIDIA's manager with a counterpart in rsm.
     const NVIDIA: [&str; 10] = [
         "allowed_sm_guids",
         "enable_virt_rec_ext",
@@ -125,7 +125,7 @@ fn the_page_has_every_key_with_its_group() {
     );
 }
 
-/// The words of a key, without those that say that it is a manager's.
+/// The words of a key, without those that only name a manager.
 fn words(key: &str) -> BTreeSet<&str> {
     let words = key.split('_');
     words
@@ -142,7 +142,7 @@ fn a_key_whose_function_is_a_key_of_rsm_names_that_key() {
         let same = fields()
             .iter()
             .filter(|field| words(field.key) == words(key));
-        // `health.reports` limits reports of devices, OpenSM's key is about reports to hosts.
+        // `health.reports` limits reports of devices; OpenSM's key is about reports to hosts.
         let same = same.filter(|field| (field.section, field.key) != ("health", "reports"));
         for field in same {
             let ours = format!("{}.{}", field.section, field.key);
@@ -189,7 +189,7 @@ fn the_pages_for_operators_give_keys_the_groups_of_the_tables() {
         }
         let quoted = columns[1].split('`').skip(1).step_by(2);
         for key in quoted.filter_map(|quoted| quoted.split_whitespace().next()) {
-            // A value may have another group than its key.
+            // A single value may have another group than its key.
             let is_value = columns[1].contains(&format!("`{key} "));
             if let Some(group) = groups.get(key).filter(|_| !is_value) {
                 assert_eq!(group, said, "{key}: {line}");

@@ -1,4 +1,4 @@
-//! From a value of OpenSM to one of rsm.
+//! Converts a value of OpenSM into one of rsm.
 
 use std::path::Path;
 
@@ -14,31 +14,31 @@ use super::UNSET;
 use super::engine::{self, Choice};
 use super::keys::Missing;
 
-/// Whether there is a file of this name, where the configuration is meant for.
+/// Tells whether a file exists on the machine that the configuration is for.
 pub(super) type IsThere<'a> = &'a dyn Fn(&Path) -> bool;
 
-/// The effect of a value.
+/// Effect of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// The value is in force; a note says how, where it is not the same value.
+    /// The value is in force.
     Set {
-        /// How.
+        /// How it differs from OpenSM's; `None` if it does not.
         note: Option<String>,
     },
-    /// The value is in force, in a way that the file's author may not have meant.
+    /// The value is in force in a way that the file's author may not have meant.
     Odd {
-        /// The effect.
+        /// Effect of the value.
         effect: String,
     },
     /// The key keeps its default.
     Default,
-    /// rsm does not do what it asks for, and does its best.
+    /// rsm does not do what the value asks for, and does what it can.
     Lost(Missing),
-    /// The value is in error: what was expected.
+    /// The value is in error; the text says what was expected.
     Refused(String),
 }
 
-/// Sets `field` to the value; `is_there` says whether there is a file.
+/// Sets `field` to the converted value; `is_there` tells whether a file exists.
 pub(super) fn take(
     config: &mut Config,
     field: &ConfigKey,
@@ -92,10 +92,10 @@ pub(super) fn take(
     Taken::Set { note: None }
 }
 
-/// The value to set; `None` where the key keeps its default.
+/// Converts the value; `None` if the key keeps its default.
 ///
 /// # Errors
-/// The form expected, where it is not that of the key.
+/// Fails with the expected form, or with `None` if that is the form of rsm's key.
 fn given<'a>(
     convert: Convert,
     value: &'a str,
@@ -164,7 +164,7 @@ fn flag(value: &str) -> Result<bool, Option<&'static str>> {
     }
 }
 
-/// Takes the most requests in flight, within the limits of the key.
+/// Sets the bound of requests in flight, within the limits of rsm's key.
 fn window(config: &mut Config, field: &ConfigKey, given: Given<'_>) -> Taken {
     let (Given::Number(asked), Kind::Number { min, max }) = (given, field.kind) else {
         return Taken::Default;
@@ -182,7 +182,7 @@ fn window(config: &mut Config, field: &ConfigKey, given: Given<'_>) -> Taken {
     Taken::Set { note }
 }
 
-/// Takes the number of one service level.
+/// Sets the number of one service level.
 fn per_level(config: &mut Config, field: &ConfigKey, value: &str) -> Taken {
     let pairs = with_level(field.held(config), value);
     let is_set = pairs.is_some_and(|pairs| field.set(config, Given::Text(&pairs)).is_ok());
@@ -195,7 +195,7 @@ fn per_level(config: &mut Config, field: &ConfigKey, value: &str) -> Taken {
     }
 }
 
-/// Takes the VLs of service levels. OpenSM reads VL 0 for those that the value leaves out.
+/// Sets the VLs of service levels. Levels that the value omits get VL 0, as with OpenSM.
 fn sl_to_vl(config: &mut Config, field: &ConfigKey, value: &str) -> Taken {
     let given = value.split(',').count();
     let missing = SlToVlMapping::ENTRIES.saturating_sub(given);

@@ -1,4 +1,4 @@
-//! Changes of the overlay, each carried out as a whole or not at all.
+//! Changes of the overlay, each of which is made as a whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -12,84 +12,85 @@ use super::{
 };
 use crate::{Membership, PartitionLoss, PartitionOrigin, Partitions};
 
-/// The P_Key of the default partition, without the membership bit.
+/// P_Key of the default partition, without the membership bit.
 const DEFAULT: u16 = PKey::DEFAULT_LIMITED.0;
 
 /// A change of one partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// The partition's P_Key without the membership bit, 0x0001 to 0x7fff; 0x7fff for
+    /// P_Key of the partition without the membership bit, 0x0001 to 0x7fff; 0x7fff for
     /// [`Action::LimitDefault`].
     pub p_key: u16,
     /// The change.
     pub action: Action,
-    /// The identity that asks for it.
+    /// Identity of the caller.
     pub by: String,
-    /// Now, in milliseconds since the Unix epoch.
+    /// Time of the change, in milliseconds since the Unix epoch.
     pub at_unix_ms: u64,
-    /// The P_Keys that this identity may change. A claim to index 0 ends the claim of another
-    /// partition to the same port, if that one is among them.
+    /// P_Keys that the caller may change. A claim to index 0 ends another partition's claim to
+    /// index 0 of the same port, if that partition is among them.
     pub may_change: Vec<RangeInclusive<u16>>,
-    /// Whether ports may lose partners by it.
+    /// Whether ports may lose partners by the change.
     pub when_cut_off: WhenCutOff,
 }
 
-/// The treatment of a request by which ports can no longer talk with others.
+/// Treatment of a request that cuts ports off from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenCutOff {
-    /// The change is refused: the caller is to see which ports before.
+    /// Refuse the change: the caller shall first see which ports are concerned.
     Refuse,
-    /// The change is carried out: the caller has seen them, or has no way to answer.
+    /// Make the change: the caller has seen the ports, or cannot answer a question.
     Accept,
 }
 
 /// The kinds of changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Make a partition, with members.
+    /// Creates a partition with members.
     Create {
-        /// Its settings.
+        /// Settings of the new partition.
         settings: PartitionSettings,
-        /// Its members.
+        /// Members of the new partition.
         members: BTreeMap<Guid, Member>,
-        /// The treatment of a partition that is there already.
+        /// Treatment of a partition that exists.
         existing: Existing,
     },
-    /// Add members, or change the membership of those that are there.
+    /// Adds members, or changes the membership of existing ones.
     Add(BTreeMap<Guid, Member>),
-    /// Have these members and no others.
+    /// Replaces all members by these.
     Replace(BTreeMap<Guid, Member>, WhenEmpty),
-    /// Remove members; those that are none are left out.
+    /// Removes members; ignores ports that are not members.
     Remove(BTreeSet<Guid>, WhenEmpty),
-    /// Give it other settings.
+    /// Replaces the settings of the partition.
     Configure(PartitionSettings),
-    /// Remove the partition with all members.
+    /// Removes the partition with all members.
     Delete,
-    /// Make all ports limited members of the default partition, or leave them as the file says.
+    /// Makes all ports limited members of the default partition (`true`), or leaves them as the
+    /// file says.
     LimitDefault(bool),
 }
 
-/// The treatment of a request for a partition that is there already.
+/// Treatment of a request to create a partition that exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Existing {
-    /// The change is refused.
+    /// Refuse the change.
     Refuse,
-    /// The change adds members if the settings are the same, else it is refused.
+    /// Add the members if the settings are the same; else refuse the change.
     Same,
-    /// The change adds members; the settings stay.
+    /// Add the members and keep the settings.
     Extend,
 }
 
-/// The treatment of a partition whose last member leaves.
+/// Treatment of a partition whose last member is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenEmpty {
-    /// The partition stays.
+    /// Keep the partition.
     Keep,
-    /// The partition goes with its last member.
+    /// Delete the partition.
     Delete,
 }
 
-/// Why the overlay stays as it is.
+/// Why a change was refused. The overlay is unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChangeError {
     /// No partition has the P_Key.
@@ -98,14 +99,14 @@ pub enum ChangeError {
         /// The P_Key.
         p_key: u16,
     },
-    /// The partition is there.
+    /// The partition exists already.
     #[error("the partition {} is there already, with the name `{name}`{}", PKey(*.p_key), others(.differing))]
     Exists {
         /// The P_Key.
         p_key: u16,
-        /// Its name.
+        /// Name of the partition.
         name: String,
-        /// The settings that differ from those of the request; empty if any creation is refused.
+        /// Settings that differ from the request; empty if any creation is refused.
         differing: Vec<&'static str>,
     },
     /// The file defines the partition.
@@ -115,29 +116,29 @@ pub enum ChangeError {
     InFile {
         /// The P_Key.
         p_key: u16,
-        /// Its name.
+        /// Name of the partition.
         name: String,
         /// The file.
         file: String,
     },
-    /// The default partition can be neither made, deleted nor configured.
+    /// The default partition can be neither created, deleted nor configured.
     #[error(
         "0x7fff is the default partition, which is always there: ports can be added to it and removed, and \
          `rsmctl partition default` sets the membership of all others"
     )]
     Default,
-    /// Another partition has the name.
+    /// Another partition has this name.
     #[error("the name `{name}` belongs to the partition {}: give another one", PKey(*.p_key))]
     NameTaken {
         /// The name.
         name: String,
-        /// The P_Key of the partition that has it.
+        /// P_Key of the partition with the name.
         p_key: u16,
     },
     /// The name is empty, too long or has control characters.
     #[error("the name `{}` cannot be used: expected 1 to {MAX_NAME_BYTES} bytes without control characters", .name.escape_debug())]
     Name {
-        /// The name, cut.
+        /// The name, shortened.
         name: String,
     },
     /// A GUID that no port has.
@@ -155,7 +156,7 @@ pub enum ChangeError {
         /// The port.
         guid: Guid,
     },
-    /// Another partition has index 0, which the caller may not change.
+    /// Another partition claims index 0 of the port, and the caller may not change that one.
     #[error(
         "{guid}: index 0 of its P_Key table belongs to the partition {}, which you may not change: ask without index 0",
         PKey(*.p_key)
@@ -163,16 +164,16 @@ pub enum ChangeError {
     Index0 {
         /// The port.
         guid: Guid,
-        /// The P_Key of that partition.
+        /// P_Key of that partition.
         p_key: u16,
     },
-    /// There are too many members.
+    /// The overlay would have too many members.
     #[error(
         "there would be {wanted} memberships in all partitions together, and at most {MAX_MEMBERSHIPS} are kept: remove members \
          first"
     )]
     TooMany {
-        /// The number with the change.
+        /// Number of memberships after the change.
         wanted: usize,
     },
     /// The P_Key table of a port is full.
@@ -183,11 +184,11 @@ pub enum ChangeError {
     TableFull {
         /// The port.
         guid: Guid,
-        /// Its node and number.
+        /// Node and number of the port.
         place: String,
-        /// The keys that it would need.
+        /// Number of keys that the port would need.
         wanted: usize,
-        /// The keys that it can hold.
+        /// Number of keys that its table holds.
         capacity: usize,
     },
     /// Ports would be cut off, which the caller has not accepted.
@@ -198,19 +199,19 @@ pub enum ChangeError {
     CutOff {
         /// The P_Key.
         p_key: u16,
-        /// The ports.
+        /// The ports that would be cut off.
         loss: PartitionLoss,
     },
-    /// The plan was refused; changes that came together share the refusal.
+    /// The plan was refused. Changes that were made together share the refusal.
     #[error("the plan with this change was refused: {reason}")]
     Plan {
-        /// Why.
+        /// Reason of the refusal.
         reason: String,
     },
-    /// The change was not tried to its end.
+    /// The change was abandoned before its end.
     #[error("{reason}")]
     Dropped {
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }
@@ -223,10 +224,10 @@ fn others(settings: &[&str]) -> String {
 }
 
 impl Overlay {
-    /// The overlay after a change, beside the partitions `file`.
+    /// Returns the overlay after a change, given the partitions `file` of the file.
     ///
     /// # Errors
-    /// The change cannot be made; the first thing that is wrong is named.
+    /// The first reason why the change cannot be made.
     pub fn apply(&self, change: &Change, file: &Partitions) -> Result<Overlay, ChangeError> {
         let mut next = self.clone();
         let p_key = PKey(change.p_key).base();
@@ -253,7 +254,7 @@ impl Overlay {
                 };
                 let gone = before.filter(|guid| !members.contains_key(guid));
                 let gone: BTreeSet<Guid> = gone.copied().collect();
-                // Added first: a partition that has members throughout stays.
+                // Members are added first, so that a partition which keeps some is never empty.
                 next.add(change, members, file)?;
                 next.remove(p_key, &gone, *when_empty)?;
             }
@@ -281,7 +282,7 @@ impl Overlay {
         Ok(next)
     }
 
-    /// How many memberships of a partition differ between the two.
+    /// Number of memberships of a partition that differ from `other`.
     pub fn differing(&self, other: &Overlay, p_key: u16) -> usize {
         let none = BTreeMap::new();
         let of = |overlay: &Overlay| overlay.find(p_key).cloned();
@@ -400,7 +401,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Ends the claims of other partitions to index 0 of the tables of these members that claim it.
+    /// Ends other partitions' claims to index 0 for those of these members that claim it.
     fn take_index0(
         &mut self,
         change: &Change,
@@ -460,7 +461,7 @@ impl Overlay {
 }
 
 impl OverlayPartition {
-    /// The members with index 0 among `guids`, looked up from the shorter side.
+    /// The members among `guids` that claim index 0. Iterates over the smaller of the two sets.
     fn claims_among(&self, guids: &BTreeSet<Guid>) -> Vec<Guid> {
         let claims = |guid: &Guid| self.members.get(guid).is_some_and(|member| member.index0);
         if guids.len() <= self.members.len() {
@@ -475,7 +476,7 @@ impl OverlayPartition {
 }
 
 impl PartitionSettings {
-    /// The names of the settings that differ.
+    /// The names of the settings that differ from `other`.
     fn differing(&self, other: &PartitionSettings) -> Vec<&'static str> {
         let settings = [
             ("name", self.name != other.name),

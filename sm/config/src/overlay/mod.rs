@@ -1,16 +1,16 @@
-//! The partition overlay: partitions and members that operators and tenants make while rsm runs,
-//! beside those of `partitions.conf`.
+//! The partition overlay: partitions and members that operators and tenants create while rsm runs,
+//! in addition to those of `partitions.conf`.
 //!
-//! [`Overlay`] is a value without I/O. A [`Change`] is checked and carried out by
-//! [`Overlay::apply`], all of it or none; [`Overlay::over`] lays the overlay over the partitions of
-//! the file, and the result is part of the policy of every plan.
+//! [`Overlay`] is a value without I/O. [`Overlay::apply`] checks a [`Change`] and makes all of it
+//! or none; [`Overlay::over`] combines the overlay with the partitions of the file, and the result
+//! is part of the policy of every plan.
 //!
-//! The file comes first: a P_Key that it defines cannot be changed here, and where it begins to
-//! define one that the overlay has, the file's definition counts alone. The default partition is
-//! always there: the overlay can add members to it, and make all ports limited members.
+//! The file has precedence: a P_Key that it defines cannot be changed here, and once it defines one
+//! that the overlay has, only the file's definition counts. The default partition always exists:
+//! the overlay can add members to it, and make all ports limited members.
 //!
-//! Planning, the SA and the incremental steps know nothing of the overlay: they see its result as
-//! partitions of the policy.
+//! Planning, the SA and the incremental steps do not know the overlay: they see the combined
+//! partitions in the policy.
 
 mod change;
 mod over;
@@ -28,56 +28,57 @@ pub use self::change::{Action, Change, ChangeError, Existing, WhenCutOff, WhenEm
 pub use self::over::Laid;
 use crate::Membership;
 
-/// Most memberships of all partitions together: every host of the largest fabrics in 23 of them. In
-/// memory each takes some 40 bytes, and as much again in the policy of a plan.
+/// Bound of memberships in all partitions together: every host of the largest fabrics in 23 of
+/// them. In memory each takes some 40 bytes, and as much again in the policy of a plan.
 pub(crate) const MAX_MEMBERSHIPS: usize = 1 << 20;
 
-/// Longest name of a partition, and of the identity that made it, in bytes.
+/// Bound of a partition's name, and of the identity that created it, in bytes.
 pub const MAX_NAME_BYTES: usize = 128;
 
-/// The partitions that were made while rsm ran.
+/// The partitions that were created while rsm ran.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Overlay {
-    /// By P_Key without the membership bit. Shared with the overlays before: a change copies one.
+    /// Partitions by P_Key without the membership bit. Successive overlays share them; a change
+    /// copies one.
     partitions: BTreeMap<u16, Arc<OverlayPartition>>,
-    /// Whether ports that are members of the default partition by a rule for all ports of a kind
-    /// are limited members.
+    /// Whether ports that a rule for all ports of a kind makes members of the default partition are
+    /// limited members.
     limits_default: bool,
-    /// Number of members of all partitions.
+    /// Number of memberships in all partitions.
     memberships: usize,
 }
 
-/// A partition of the overlay; of the default partition, the members that it adds.
+/// A partition of the overlay; for the default partition, only the added members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OverlayPartition {
-    /// Its settings.
+    /// Settings of the partition.
     pub settings: PartitionSettings,
-    /// The identity that made it.
+    /// Identity that created the partition.
     pub by: String,
-    /// When, in milliseconds since the Unix epoch.
+    /// Time of creation, in milliseconds since the Unix epoch.
     pub since_unix_ms: u64,
-    /// By port GUID. A port need not be there.
+    /// Members by port GUID. The ports need not exist.
     pub members: BTreeMap<Guid, Member>,
 }
 
 /// The settings of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartitionSettings {
-    /// 1 to [`MAX_NAME_BYTES`] bytes without control characters, and no other partition's.
+    /// Name of 1 to [`MAX_NAME_BYTES`] bytes without control characters, unique among all
+    /// partitions.
     pub name: String,
     /// Whether the broadcast group of IP over InfiniBand exists even without members.
     pub ipoib: bool,
-    /// Service level of its packets, 0 to 15.
+    /// Service level of the partition's packets, 0 to 15.
     pub sl: u8,
-    /// MTU of that group.
+    /// MTU of the broadcast group.
     pub mtu: Mtu,
-    /// Rate of that group.
+    /// Rate of the broadcast group.
     pub rate: Rate,
 }
 
 impl PartitionSettings {
-    /// The settings of a partition for which the caller gives none: those of a line in
-    /// `partitions.conf` without flags.
+    /// Default settings of a partition: those of a line in `partitions.conf` without flags.
     pub fn plain(p_key: u16) -> PartitionSettings {
         PartitionSettings {
             name: PKey(p_key).to_string(),
@@ -92,15 +93,15 @@ impl PartitionSettings {
 /// The membership of one port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// Its rights.
+    /// Membership of the port.
     pub membership: Membership,
-    /// Whether the key is to be at index 0 of its table; in one partition at most.
+    /// Whether the key shall be at index 0 of the port's table; in one partition at most.
     pub index0: bool,
 }
 
 impl Overlay {
-    /// An overlay as the store has it. Where two partitions claim index 0 of one port, the one with
-    /// the lower P_Key keeps it.
+    /// Creates the overlay that the store has. If two partitions claim index 0 of one port, the one
+    /// with the lower P_Key keeps it.
     pub fn restore(partitions: BTreeMap<u16, OverlayPartition>, limits_default: bool) -> Overlay {
         let memberships = partitions.values().map(|one| one.members.len()).sum();
         let mut claimed = std::collections::BTreeSet::new();
@@ -117,18 +118,18 @@ impl Overlay {
         }
     }
 
-    /// Whether it changes nothing of the file.
+    /// Whether the overlay changes nothing of the file.
     pub fn is_empty(&self) -> bool {
         self.partitions.is_empty() && !self.limits_default
     }
 
-    /// The partitions by ascending P_Key; the default partition is the last one, if ports were added
-    /// to it.
+    /// The partitions by ascending P_Key. The default partition is the last one, if ports were
+    /// added to it.
     pub fn partitions(&self) -> impl Iterator<Item = (u16, &Arc<OverlayPartition>)> {
         self.partitions.iter().map(|(&p_key, one)| (p_key, one))
     }
 
-    /// The partition with this P_Key, whichever its membership bit.
+    /// The partition with this P_Key; ignores the membership bit.
     pub fn find(&self, p_key: u16) -> Option<&Arc<OverlayPartition>> {
         self.partitions.get(&PKey(p_key).base())
     }
@@ -138,7 +139,7 @@ impl Overlay {
         self.limits_default
     }
 
-    /// Number of members of all partitions.
+    /// Number of memberships in all partitions.
     pub fn memberships(&self) -> usize {
         self.memberships
     }

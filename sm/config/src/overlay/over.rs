@@ -1,4 +1,4 @@
-//! The overlay laid over the partitions of the file.
+//! Combines the overlay with the partitions of the file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use super::Overlay;
 use crate::{Membership, Partition, PartitionMembers, Partitions, Rule};
 
-/// Conflicts with findings of their own; the rest share one.
+/// Conflicts with findings of their own; the others share one.
 const FINDINGS: usize = 32;
 
-/// The partitions of file and overlay together.
+/// The combined partitions of file and overlay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Laid {
     /// The partitions for the policy.
     pub partitions: Arc<Partitions>,
-    /// Where the two conflict.
+    /// Conflicts between file and overlay.
     pub findings: Vec<Finding>,
 }
 
 impl Overlay {
-    /// Lays the overlay over the partitions `file`. Where the file defines a P_Key, its definition
-    /// counts alone; where it gives a name to another P_Key, the partition of the overlay goes
-    /// without it.
+    /// Combines the overlay with the partitions `file`. If the file defines a P_Key, only its
+    /// definition counts. If it gives a name to another P_Key, the partition of the overlay loses
+    /// the name.
     pub fn over(&self, file: &Arc<Partitions>) -> Laid {
         if self.is_empty() {
             return Laid {
@@ -90,8 +90,8 @@ impl Overlay {
     }
 }
 
-/// Makes limited members of all ports that are members of the default partition by a rule for all
-/// ports of a kind. Switches keep their membership, and so do ports that a rule names.
+/// Makes limited members of all ports that a rule for all ports of a kind makes members of the
+/// default partition. Switches keep their membership, and so do ports that a rule names.
 fn limit_default(rules: &mut Vec<Rule>) {
     let of_hosts = |members: PartitionMembers| match members {
         PartitionMembers::All
@@ -110,7 +110,7 @@ fn limit_default(rules: &mut Vec<Rule>) {
             ..rule
         });
         if rule.members == PartitionMembers::All {
-            // A rule for all ports is one for switches as well.
+            // A rule for all ports includes switches.
             rules.push(Rule {
                 members: PartitionMembers::Switches,
                 ..rule

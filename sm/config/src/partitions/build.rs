@@ -1,4 +1,4 @@
-//! Builds partitions from definitions.
+//! Builds partitions from parsed definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,12 +18,12 @@ use super::report::{Report, quoted};
 use super::syntax::{Definition, GroupLine, Item, Word};
 use super::value;
 
-/// The longest name of a partition, in characters.
+/// Bound of a partition's name in characters.
 const NAME_MAX: usize = 128;
 
 const DEFAULT_NAME: &str = "Default";
 
-/// Without a file all ports can talk to each other, also over IP.
+/// The partitions without a file: all ports can talk to each other, also over IP.
 pub(super) fn without_file() -> Partitions {
     let mut builder = Builder::new(Membership::Full, false);
     let flags = Flags {
@@ -34,7 +34,7 @@ pub(super) fn without_file() -> Partitions {
     builder.finish(None)
 }
 
-/// The partitions of `definitions`; errors in a definition are reported and left out.
+/// Builds the partitions of `definitions`; faulty definitions are reported and skipped.
 pub(super) fn build(
     file: &Path,
     definitions: &[Definition<'_>],
@@ -50,11 +50,11 @@ pub(super) fn build(
         .iter()
         .filter_map(|head| Some((*head)?.1?.base()))
         .collect();
-    // The first definition of each partition.
+    // Place of the first definition of each partition.
     let mut spots = BTreeMap::new();
     for (definition, head) in definitions.iter().zip(heads) {
         let flags = definition_flags(&definition.flags, allow_both, report);
-        // Where the head is wrong the members are read all the same, for their errors.
+        // Members are parsed even if the head is wrong, to report their errors.
         let p_key = head.and_then(|(name, p_key)| {
             builder.define(name, p_key, &flags, &taken, definition.head.name, report)
         });
@@ -78,9 +78,9 @@ pub(super) fn build(
     builder.finish(Some(file))
 }
 
-/// A warning for each partition whose members are all limited: they talk to full members only, of
-/// which it has none. Rules for all ports are left alone: they are what full members are added to.
-/// The file's errors come first, because with one it defines nothing.
+/// Warns about each partition whose members are all limited: they can talk only to full members, of
+/// which there are none. Partitions with a rule for all ports do not count, because full members
+/// are added to these. Errors of the file come first, because with an error it defines nothing.
 fn limited_alone(rules: &[Rule], spots: &BTreeMap<u16, Word<'_>>, report: &mut Report<'_>) {
     if report.has_errors() {
         return;
@@ -106,7 +106,7 @@ fn limited_alone(rules: &[Rule], spots: &BTreeMap<u16, Word<'_>>, report: &mut R
     }
 }
 
-/// Name and P_Key of a definition.
+/// Parses name and P_Key of a definition.
 fn head<'a>(item: Item<'a>, report: &mut Report<'_>) -> Option<(&'a str, Option<PKey>)> {
     let Item { name, value } = item;
     let (name, p_key) = match value {
@@ -134,7 +134,7 @@ fn head<'a>(item: Item<'a>, report: &mut Report<'_>) -> Option<(&'a str, Option<
     }
 }
 
-/// The rule of an entry of a list of members; `None` where it makes none.
+/// The rule of an entry in a list of members; `None` if it makes none.
 fn rule(
     item: Item<'_>,
     p_key: PKey,
@@ -155,7 +155,7 @@ fn rule(
     })
 }
 
-/// The words that stand for members, and the beginning of a line about a group.
+/// Words that stand for members, and the beginning of a line about a group.
 const MEMBERS: [&str; 8] = [
     "ALL",
     "ALL_CAS",
@@ -167,7 +167,7 @@ const MEMBERS: [&str; 8] = [
     "mgid",
 ];
 
-/// Whether a member is the name of a host, a range or a pattern of names, and no misspelt word.
+/// Whether a member is the name of a host, or a range or pattern of names, and not a misspelt word.
 fn is_host_name(text: &str) -> bool {
     let is_of_names = |c: char| c.is_lowercase() || "-.[]*?".contains(c);
     let looks_like_one = !text.contains(' ') && text.contains(is_of_names);
@@ -215,12 +215,12 @@ struct Builder {
     rules: Vec<Rule>,
     groups: BTreeMap<Gid, PartitionGroup>,
     allow_both: bool,
-    /// The last P_Key that was chosen.
+    /// The last P_Key that was chosen for a definition without one.
     chosen: u16,
 }
 
 impl Builder {
-    /// With the default partition, in which all ports have the membership `everybody`.
+    /// Starts with the default partition, in which all ports have the membership `everybody`.
     fn new(everybody: Membership, allow_both: bool) -> Builder {
         let p_key = PKey::DEFAULT_LIMITED;
         let rule = |members, membership| Rule {
@@ -250,7 +250,8 @@ impl Builder {
         }
     }
 
-    /// Adds a partition, or continues one that was defined before. Returns its P_Key.
+    /// Adds a partition, or extends one that was defined before. Returns its P_Key; `None` after an
+    /// error.
     fn define(
         &mut self,
         name: &str,
@@ -302,7 +303,7 @@ impl Builder {
         }
         partition.origin = PartitionOrigin::File;
         if flags.group.sl != 0 {
-            // A definition without a service level keeps that of an earlier one.
+            // A definition without a service level keeps that of an earlier definition.
             partition.sl = flags.group.sl;
         }
         partition.ipoib |= flags.ipoib;
@@ -324,12 +325,12 @@ impl Builder {
             flags.q_key = IPOIB_Q_KEY;
         }
         for group in in_scopes(BROADCAST, p_key, &flags) {
-            // A second definition of the partition does not change the group of the first.
+            // A second definition of the partition does not change the group of the first one.
             self.groups.entry(group.mgid).or_insert(group);
         }
     }
 
-    /// The groups of an `mgid` line.
+    /// Adds the groups of an `mgid` line.
     fn group(&mut self, line: &GroupLine<'_>, p_key: PKey, of: &Flags, report: &mut Report<'_>) {
         let GroupLine { mgid, flags: items } = line;
         let mut flags = GroupFlags {

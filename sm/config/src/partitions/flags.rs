@@ -8,10 +8,10 @@ use super::report::{Report, quoted};
 use super::syntax::{Item, Word};
 use super::value;
 
-/// Longer words get no suggestion.
+/// Characters of a word above which no suggestion is made.
 const SUGGEST_MAX: usize = 32;
 
-/// Flags of a definition, about its partition and its groups.
+/// Flags of a definition: about its partition and its groups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flags {
     pub(super) ipoib: bool,
@@ -26,7 +26,7 @@ pub(super) struct GroupFlags {
     pub(super) mtu: Mtu,
     pub(super) rate: u8,
     pub(super) sl: u8,
-    /// A bit for each scope.
+    /// Scopes as a bit mask.
     pub(super) scopes: u16,
     pub(super) q_key: u32,
     pub(super) t_class: u8,
@@ -41,7 +41,7 @@ impl Default for Flags {
             membership: Membership::Limited,
             group: GroupFlags {
                 mtu: Mtu::Bytes2048,
-                // 10 Gb/s.
+                // Code of 10 Gb/s.
                 rate: 3,
                 sl: 0,
                 scopes: 0,
@@ -94,10 +94,11 @@ pub(super) fn definition_flags(
     flags
 }
 
-/// The flags that a group takes.
+/// The flags of a group.
 const GROUP_FLAGS: [&str; 7] = ["mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel"];
 
-/// The flag that `word` is: one of `more`, or one of a group.
+/// The flag named `word`: one of `more`, or one of a group. `None`, and an error, if there is no
+/// such flag.
 pub(super) fn flag_name(
     word: Word<'_>,
     more: &[&'static str],
@@ -107,7 +108,7 @@ pub(super) fn flag_name(
     known(word, "flag", &names, report)
 }
 
-/// The one of `names` that `word` is; else an error, which says `what` it is not.
+/// The name in `names` that `word` means. `None`, and an error about `what`, if there is none.
 pub(super) fn known(
     word: Word<'_>,
     what: &str,

@@ -7,10 +7,10 @@ use rsm_mad::wire::sa::Rate;
 use super::flags::{Flags, GroupFlags};
 use super::model::{Partition, PartitionGroup, PartitionOrigin};
 
-/// Q_Key of IP groups for which the file names none (RFC 4391, 5).
+/// Q_Key of IP groups unless the file names one (RFC 4391, 5).
 pub(super) const IPOIB_Q_KEY: u32 = 0x0b1b;
 
-/// The group that IPoIB broadcasts go to, without P_Key.
+/// The IPoIB broadcast group, without P_Key.
 pub(super) const BROADCAST: Gid = Gid(0xff12_401b_0000_0000_0000_0000_ffff_ffff);
 
 /// Bit offset of the P_Key in the MGID of an IP group (RFC 4391, 4).
@@ -19,19 +19,20 @@ pub(super) const P_KEY_SHIFT: u32 = 80;
 /// Bit offset of the scope in an MGID (IBA 4.1.1).
 const SCOPE_SHIFT: u32 = 112;
 
-/// Stands for the broadcast group of any partition that names it.
+/// Matches the broadcast group of whichever partition names it.
 pub(super) const ANY_BROADCAST: Gid = Gid(BROADCAST.0 | 0xffff << P_KEY_SHIFT);
 
 pub(super) fn full(p_key: PKey) -> PKey {
     PKey(p_key.0 | 0x8000)
 }
 
-/// Whether the group is one of IPv4 or IPv6, by its signature (RFC 4391, 4).
+/// Whether the group is an IPv4 or IPv6 group, by its signature (RFC 4391, 4).
 pub(super) fn is_ip(gid: Gid) -> bool {
     matches!((gid.0 >> 96) as u16, 0x401b | 0x601b)
 }
 
-/// The group in each of its scopes; link-local if the flags name none, even if `gid` has another.
+/// The group in each scope of `flags`; link-local if `flags` names no scope, even if `gid` has
+/// another.
 pub(super) fn in_scopes(
     gid: Gid,
     p_key: PKey,
@@ -63,8 +64,8 @@ pub(super) fn in_scopes(
 }
 
 impl Partition {
-    /// A partition of the overlay, with its broadcast group if `ipoib` is set. `(sl, mtu, rate)` are
-    /// those of the group, and the service level is the partition's.
+    /// Creates a partition of the overlay, with its broadcast group if `ipoib` is set. `(sl, mtu,
+    /// rate)` apply to the group, and `sl` to the partition.
     pub fn made(
         p_key: PKey,
         name: String,

@@ -5,10 +5,10 @@
 //! ```
 //!
 //! A definition ends with `;`, `#` begins a comment, and a line of members that begins with `mgid=`
-//! is a multicast group. All of OpenSM's syntax is taken, with the same effect, but for its
-//! guesses: where OpenSM assumes a value, leaves a word out, or drops the rest of the file and
-//! opens every partition, there is an error here, and with one error nothing of the file is used.
-//! Rates and MTUs can also be written in units: `rate=400G`, `mtu=4096`.
+//! is a multicast group. All of OpenSM's syntax is accepted with the same effect, except for its
+//! guesses: where OpenSM assumes a value, omits a word, or drops the rest of the file and opens
+//! every partition, there is an error here, and with one error nothing of the file is used. Rates
+//! and MTUs can also be written in units: `rate=400G`, `mtu=4096`.
 
 mod build;
 mod flags;
@@ -32,7 +32,7 @@ use super::PartitionConfig;
 use super::finding::{ConfigFinding, any_error};
 use super::text_file::{ConfigError, is_missing, read_text};
 
-/// Reads `text`, which `file` holds. The partitions are of use only if no finding is an error.
+/// Parses `text`, the content of `file`. The partitions may be used only if no finding is an error.
 pub fn parse_partitions(
     file: &Path,
     text: &str,
@@ -52,12 +52,12 @@ pub fn parse_partitions(
     (partitions, report.finish())
 }
 
-/// Reads the file that `config` names; without one, every port is a full member of the default
+/// Reads the file that `config` names; without a file, every port is a full member of the default
 /// partition.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or has any error.
+/// Fails if the file cannot be read, or has any error.
 pub fn load_partitions(
     config: &PartitionConfig,
 ) -> Result<(Partitions, Vec<ConfigFinding>), ConfigError> {

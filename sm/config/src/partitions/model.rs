@@ -9,24 +9,23 @@ use rsm_mad::wire::attr::{Mtu, PKey};
 /// Partitions and their members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partitions {
-    /// The file that defines them; `None` without one: then every port is a full member of the
-    /// default partition, and no port is in another one.
+    /// The file that defines the partitions; `None` if there is none, and every port is a full
+    /// member of the default partition, and of no other.
     pub file: Option<PathBuf>,
-    /// By ascending P_Key. The default partition is always among them.
+    /// Partitions by ascending P_Key, always including the default partition.
     pub list: Vec<Partition>,
-    /// Memberships, in the order of the file: of two rules for one port in one partition the later
-    /// counts.
+    /// Memberships in the order of the file: if two rules apply to one port, the later one counts.
     ///
-    /// Despite all rules, the port of the subnet manager is a full member of the default partition:
-    /// limited members could not reach the SA otherwise.
+    /// Whatever the rules say, the port of the subnet manager is a full member of the default
+    /// partition: limited members could not reach the SA otherwise.
     pub rules: Vec<Rule>,
-    /// Whether a port can hold both keys of a partition. Where it cannot, [`Membership::Both`]
-    /// counts as full.
+    /// Whether a port can hold both keys of a partition. If not, [`Membership::Both`] counts as
+    /// full.
     pub allow_both: bool,
 }
 
-/// Rules that name a port, by its GUID, each with how many rules for all ports of a kind come
-/// before it.
+/// Rules that name a port, by its GUID, each with the number of preceding rules for all ports of a
+/// kind.
 type NamedRules = BTreeMap<Guid, Vec<(usize, Rule)>>;
 
 impl Partitions {
@@ -44,8 +43,8 @@ impl Partitions {
         })
     }
 
-    /// The rules for all ports of a kind, and those that name a port. Their order matters: of two
-    /// rules for one port the later counts.
+    /// The rules for all ports of a kind, and those that name a port. The order matters: if two
+    /// rules apply to one port, the later one counts.
     fn by_members(&self) -> (Vec<Rule>, NamedRules) {
         let (mut common, mut named) = (Vec::new(), NamedRules::new());
         for &rule in &self.rules {
@@ -63,13 +62,13 @@ impl Partitions {
 /// One partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partition {
-    /// Its P_Key without the membership bit: 0x0001 to 0x7fff.
+    /// P_Key without the membership bit: 0x0001 to 0x7fff.
     pub p_key: PKey,
-    /// Its name in its first definition; its P_Key without one.
+    /// Name in the first definition; the P_Key as text if that has none.
     pub name: String,
-    /// Service level of its packets, 0 to 15.
+    /// Service level of the partition's packets, 0 to 15.
     pub sl: u8,
-    /// Whether IP over InfiniBand is to run in it, so that its broadcast group is among
+    /// Whether IP over InfiniBand is to run in the partition, so that its broadcast group is in
     /// [`Partition::groups`].
     pub ipoib: bool,
     /// Multicast groups that exist even without members.
@@ -81,29 +80,29 @@ pub struct Partition {
 /// Where a partition is defined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PartitionOrigin {
-    /// Nowhere: the default partition is always there.
+    /// Built in: the default partition always exists.
     BuiltIn,
-    /// In the file.
+    /// The partition file.
     File,
-    /// In the [overlay](crate::overlay), by a request while rsm ran.
+    /// The [overlay](crate::overlay): a request while rsm ran.
     Api,
 }
 
-/// Makes some ports members of a partition.
+/// Makes a set of ports members of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// The partition's P_Key without the membership bit.
+    /// P_Key of the partition, without the membership bit.
     pub p_key: PKey,
-    /// Which ports.
+    /// The ports that become members.
     pub members: PartitionMembers,
-    /// Their membership.
+    /// Membership of the ports.
     pub membership: Membership,
-    /// Whether the key is to be at index 0 of their tables; without such a rule the default
-    /// partition's is.
+    /// Whether the key shall be at index 0 of the ports' tables. Without such a rule, the default
+    /// partition's key is there.
     pub index0: bool,
 }
 
-/// Ports, as a rule names them.
+/// The ports that a rule applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PartitionMembers {
     /// Every end port.
@@ -122,27 +121,27 @@ pub enum PartitionMembers {
     Port(Guid),
 }
 
-/// The rights of a member of a partition (IBA 10.9.3).
+/// Kind of membership in a partition (IBA 10.9.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Membership {
-    /// Talk to all members of the partition.
+    /// May talk to all members of the partition.
     Full,
-    /// Talk to full members.
+    /// May talk only to full members.
     Limited,
-    /// Hold the keys of both.
+    /// Holds both the full and the limited key.
     Both,
 }
 
 /// A multicast group of a partition (MCMemberRecord, IBA 15.2.5.17).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PartitionGroup {
-    /// Its MGID, with scope and, for IP groups, P_Key filled in.
+    /// MGID, with scope and, for IP groups, P_Key filled in.
     pub mgid: Gid,
-    /// Its P_Key, with the bit of full membership.
+    /// P_Key, with the bit of full membership.
     pub p_key: PKey,
-    /// Its MTU, exactly.
+    /// Exact MTU.
     pub mtu: Mtu,
-    /// Its rate, exactly, as PathRecord codes it (IBA 15.2.5.16): 2 to 24.
+    /// Exact rate, as PathRecord encodes it (IBA 15.2.5.16): 2 to 24.
     pub rate: u8,
     /// Service level, 0 to 15.
     pub sl: u8,
@@ -160,7 +159,7 @@ impl PartitionGroup {
     /// Scope of groups that do not leave the subnet.
     pub const LINK_LOCAL: u8 = 2;
 
-    /// How many routers packets to the group may pass.
+    /// HopLimit of packets to the group: the number of routers that they may pass.
     pub const fn hop_limit(&self) -> u8 {
         if self.scope == Self::LINK_LOCAL {
             0
@@ -171,7 +170,7 @@ impl PartitionGroup {
 }
 
 impl Partitions {
-    /// The partition with this P_Key, whichever its membership bit.
+    /// The partition with this P_Key; ignores the membership bit.
     pub fn find(&self, p_key: PKey) -> Option<&Partition> {
         let key = |partition: &Partition| partition.p_key.base();
         let at = self.list.binary_search_by_key(&p_key.base(), key).ok()?;
@@ -184,7 +183,7 @@ impl Partitions {
     }
 }
 
-/// As without a file.
+/// The partitions without a file.
 impl Default for Partitions {
     fn default() -> Partitions {
         super::build::without_file()

@@ -2,19 +2,19 @@ use std::path::Path;
 
 use super::super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
-/// The most findings about one file: a file of another kind has an error on every line.
+/// Bound of the findings about one file: a file of another kind has an error on every line.
 pub(crate) const FINDINGS_MAX: usize = 100;
 
-/// The most characters of the file that a finding quotes.
+/// Characters of the file that a finding quotes at most.
 const QUOTED_MAX: usize = 60;
 
-/// The findings about one file, up to a bound.
+/// Collects the findings about one file, up to a bound.
 pub(crate) struct Report<'a> {
     text: &'a str,
     findings: Findings,
     said: usize,
     has_errors: bool,
-    /// Errors past the bound, and where the first of them is.
+    /// Number of errors beyond the bound, and the place of the first one.
     beyond: Option<(usize, usize)>,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Reports an error at the byte `offset`, which keeps the file from being used.
+    /// Reports an error at the byte `offset`. The file then cannot be used.
     pub(crate) fn error(
         &mut self,
         offset: usize,
@@ -39,7 +39,7 @@ impl<'a> Report<'a> {
         self.say(offset, ConfigSeverity::Error, found.into(), expected.into());
     }
 
-    /// Reports text at the byte `offset` that may not be meant so.
+    /// Reports text at the byte `offset` that may not mean what its author wanted.
     pub(crate) fn warning(
         &mut self,
         offset: usize,
@@ -92,7 +92,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// `text` in quotes, shortened where it is long.
+/// `text` in quotes, shortened if it is long.
 pub(crate) fn quoted(text: &str) -> String {
     match text.char_indices().nth(QUOTED_MAX) {
         Some((end, _)) => format!("`{}…`", text[..end].escape_debug()),

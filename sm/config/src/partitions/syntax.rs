@@ -1,11 +1,11 @@
-//! Splits the text into definitions, which are still words.
+//! Splits the text of a partition file into definitions of words.
 
 use super::report::{Report, quoted};
 
-/// A part of the text.
+/// A piece of the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word<'a> {
-    /// Where it begins, in bytes.
+    /// Byte offset of its start.
     pub(super) offset: usize,
     pub(super) text: &'a str,
 }
@@ -20,7 +20,7 @@ pub(super) struct Item<'a> {
 /// `NAME=P_KEY, FLAGS : MEMBERS ;`
 #[derive(Debug)]
 pub(super) struct Definition<'a> {
-    /// Name and P_Key.
+    /// Name and P_Key of the partition.
     pub(super) head: Item<'a>,
     pub(super) flags: Vec<Item<'a>>,
     pub(super) members: Vec<Item<'a>>,
@@ -34,7 +34,7 @@ pub(super) struct GroupLine<'a> {
     pub(super) flags: Vec<Item<'a>>,
 }
 
-/// The text with blanks in the place of comments, so that offsets stay.
+/// The text with comments replaced by blanks, so that offsets stay valid.
 pub(super) fn without_comments(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -50,7 +50,7 @@ pub(super) fn without_comments(text: &str) -> String {
     clean
 }
 
-/// The definitions of `clean`, a text without comments. Other text is left out, with an error.
+/// Parses the definitions in `clean`, a text without comments. Other text is skipped with an error.
 pub(super) fn definitions<'a>(clean: &'a str, report: &mut Report<'_>) -> Vec<Definition<'a>> {
     let mut definitions = Vec::new();
     let mut offset = 0;
@@ -102,7 +102,7 @@ fn definition<'a>(part: Word<'a>, report: &mut Report<'_>) -> Option<Definition<
     Some(definition)
 }
 
-/// A line of members, the last of which may be a group.
+/// Parses a line of members, the last of which may be a group.
 fn properties<'a>(line: Word<'a>, definition: &mut Definition<'a>, report: &mut Report<'_>) {
     let mut words = line.split(',');
     while let Some(word) = words.next() {
@@ -110,7 +110,7 @@ fn properties<'a>(line: Word<'a>, definition: &mut Definition<'a>, report: &mut 
         match (item.name.text, item.value) {
             ("", None) => {}
             ("mgid", Some(mgid)) => {
-                // The rest of the line is about the group.
+                // The rest of the line is flags of the group.
                 let flags = words.by_ref().map(self::item);
                 let flags = flags.filter(|flag| !flag.is_empty()).collect();
                 definition.groups.push(GroupLine { mgid, flags });
@@ -144,7 +144,7 @@ fn item(word: Word<'_>) -> Item<'_> {
 }
 
 impl Item<'_> {
-    /// Nothing between two commas.
+    /// Whether nothing is between two commas.
     pub(super) fn is_empty(&self) -> bool {
         self.name.text.is_empty() && self.value.is_none()
     }

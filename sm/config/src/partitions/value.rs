@@ -1,4 +1,4 @@
-//! The values that flags take.
+//! Parsers for the values of flags.
 
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::Mtu;
@@ -6,12 +6,12 @@ use rsm_mad::wire::sa::Rate;
 
 use super::super::c_number::number;
 
-/// A number in a range, as C writes numbers.
+/// Parses a number in C's syntax; `None` unless it is in the range.
 pub(crate) fn within(text: &str, min: u64, max: u64) -> Option<u64> {
     number(text).filter(|value| (min..=max).contains(value))
 }
 
-/// An MTU: its code (1 to 5), or its bytes.
+/// Parses an MTU: its code (1 to 5), or its bytes.
 pub(crate) fn mtu(text: &str) -> Option<Mtu> {
     let value = number(text)?;
     let mut codes = (1..=5).map(Mtu::from_code);
@@ -21,7 +21,7 @@ pub(crate) fn mtu(text: &str) -> Option<Mtu> {
     })
 }
 
-/// A rate: its code (2 to 24), or its Gb/s with a `G`.
+/// Parses a rate: its code (2 to 24), or its Gb/s with a `G`.
 pub(crate) fn rate(text: &str) -> Option<u8> {
     if let Some(gbps) = text.strip_suffix(['G', 'g']) {
         let (whole, tenths) = gbps.split_once('.').unwrap_or((gbps, "0"));
@@ -42,14 +42,14 @@ pub(crate) fn rate(text: &str) -> Option<u8> {
     known.map(|rate| rate.0)
 }
 
-/// The GID of a multicast group, written as an IPv6 address.
+/// Parses the GID of a multicast group, written as an IPv6 address.
 pub(super) fn mgid(text: &str) -> Option<Gid> {
     let address: std::net::Ipv6Addr = text.parse().ok()?;
     let gid = Gid(address.to_bits());
     gid.is_multicast().then_some(gid)
 }
 
-/// The one of `names` that `word` is, or the only one that it abbreviates. OpenSM takes
+/// The name in `names` that `word` is, or that it uniquely abbreviates. OpenSM accepts
 /// abbreviations, too.
 pub(super) fn keyword(word: &str, names: &[&'static str]) -> Option<&'static str> {
     if let Some(name) = names.iter().find(|name| **name == word) {

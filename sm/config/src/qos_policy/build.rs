@@ -1,4 +1,4 @@
-//! From sections to a policy.
+//! Builds a QoS policy from the parsed sections.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,13 +14,13 @@ use super::model::{GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy};
 use super::ranges::Ranges;
 use super::ulp;
 
-/// The name of the level of queries that match no rule.
+/// Name of the level for queries that match no rule.
 const DEFAULT_LEVEL: &str = "DEFAULT";
 
-/// The most rules, and the most groups and levels: a query is compared with all rules.
+/// Bound of the rules, and of the groups and levels: a query is compared with all rules.
 pub(super) const MOST: usize = 1024;
 
-/// The highest P_Key without the membership bit.
+/// Highest P_Key without the membership bit.
 const P_KEY_BASE: u64 = 0x7fff;
 
 /// The policy so far.
@@ -28,15 +28,15 @@ pub(super) struct Builder<'a, 'b> {
     pub(super) report: &'a mut Report<'b>,
     text: &'a str,
     pub(super) policy: QosPolicy,
-    /// The level of queries that match no rule, by the rules for services.
+    /// SL of the level for queries that match no rule, set by a rule for services.
     pub(super) simple_default: Option<u8>,
-    /// Rules for services, which come after all others.
+    /// Rules for services, which follow all others.
     pub(super) services: Vec<MatchRule>,
-    /// Index of the level that stands for an SL in rules for services.
+    /// Index of the level that rules for services use for an SL.
     simple_levels: BTreeMap<u8, usize>,
 }
 
-/// The policy that `blocks` define.
+/// Builds the policy that `blocks` define.
 pub(super) fn build(
     file: &Path,
     text: &str,
@@ -67,7 +67,7 @@ pub(super) fn build(
     for block in of("qos-setup") {
         builder.setup(block);
     }
-    // Groups and levels can be defined behind the rules that name them.
+    // Groups and levels may be defined after the rules that name them.
     for block in of("qos-match-rules").flat_map(|block| &block.blocks) {
         builder.rule(block);
     }
@@ -116,7 +116,7 @@ impl Builder<'_, '_> {
         self.policy
     }
 
-    /// The level that stands for an SL in rules for services, by OpenSM's name for it.
+    /// Index of the level that rules for services use for an SL; it has OpenSM's name for it.
     pub(super) fn simple_level(&mut self, sl: u8) -> usize {
         let levels = &mut self.policy.levels;
         *self.simple_levels.entry(sl).or_insert_with(|| {
@@ -135,7 +135,7 @@ impl Builder<'_, '_> {
         })
     }
 
-    /// The line of a byte, from 1.
+    /// Number of the line with a byte offset, from 1.
     pub(super) fn line(&self, offset: usize) -> usize {
         self.text.as_bytes()[..offset]
             .iter()
@@ -192,7 +192,7 @@ impl Builder<'_, '_> {
         self.policy.groups.push(group);
     }
 
-    /// A port by the description of its node and its number, `host-1 HCA-1/P1`.
+    /// Parses a port, given by the description of its node and its number: `host-1 HCA-1/P1`.
     fn port_name(&mut self, item: Part<'_>) -> Option<(String, PortNum)> {
         let plain = item.plain();
         let named = plain.rsplit_once('/').and_then(|(node, port)| {
@@ -333,7 +333,7 @@ impl Builder<'_, '_> {
         groups
     }
 
-    /// Reads the tables that no manager takes from here.
+    /// Checks the tables of `qos-setup`, which have no effect.
     fn setup(&mut self, block: &Block<'_>) {
         for scope in block.blocks.iter().flat_map(|tables| &tables.blocks) {
             for entry in &scope.entries {
@@ -389,7 +389,7 @@ impl Builder<'_, '_> {
         text
     }
 
-    /// `read`, the value that `part` stands for; `None` is an error.
+    /// Returns `read`, the parsed value of `part`; reports an error if it is `None`.
     fn value<T>(&mut self, part: Part<'_>, read: Option<T>, expected: &str) -> Option<T> {
         if read.is_none() {
             self.report.error(part.offset, quoted(part.text), expected);
@@ -414,7 +414,7 @@ impl Builder<'_, '_> {
         Ranges::of(keys.collect())
     }
 
-    /// Numbers and ranges of numbers, with commas between them.
+    /// Parses numbers and ranges of numbers, separated by commas.
     pub(super) fn ranges(&mut self, part: Part<'_>, most: u64, expected: &str) -> Ranges {
         let pairs = self.pairs(part, most, expected);
         Ranges::of(pairs.into_iter().map(|(a, b)| ordered(a, b)).collect())
@@ -431,7 +431,7 @@ impl Builder<'_, '_> {
         pairs
     }
 
-    /// An error where a block has no entry of this key.
+    /// Reports an error if a block has no entry of this key.
     fn needs(&mut self, block: &Block<'_>, once: &Once<'_>, key: &str) {
         if !once.seen.iter().any(|&(seen, _)| seen == key) {
             let found = format!("`{}` without `{key}`", block.keyword.text);
@@ -447,15 +447,16 @@ pub(super) const SERVICE_IDS: &str =
 const MTUS: &str = "expected the code of an MTU, 1 to 5, or its bytes, 256 to 4096";
 const RATES: &str = "expected the code of a rate, 2 to 24, or Gb/s such as 100G";
 
-/// The keys of a block that it may have once, as far as it has them.
+/// The keys that a block may have only once, as far as it has them.
 #[derive(Default)]
 struct Once<'a> {
-    /// With their places.
+    /// Each key seen, with its byte offset.
     seen: Vec<(&'a str, usize)>,
 }
 
 impl<'a> Once<'a> {
-    /// Whether the block has the key of `entry` for the first time; a second time is an error.
+    /// Whether the block has the key of `entry` for the first time; reports an error the second
+    /// time.
     fn first(&mut self, builder: &mut Builder<'_, '_>, entry: &Entry<'a>) -> bool {
         let key = entry.key;
         let before = self.seen.iter().find(|&&(seen, _)| seen == key.text);

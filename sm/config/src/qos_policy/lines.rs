@@ -1,12 +1,12 @@
-//! Splits the text into sections and their entries, which are still words.
+//! Splits the text of a QoS policy into sections of entries.
 
 use super::super::partitions::report::{Report, quoted};
 use super::super::suggest::nearest;
 
-/// A part of the text.
+/// A piece of the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part<'a> {
-    /// Where it begins, in bytes.
+    /// Byte offset of its start.
     pub(super) offset: usize,
     pub(super) text: &'a str,
 }
@@ -18,7 +18,7 @@ pub(super) struct Entry<'a> {
     pub(super) value: Part<'a>,
 }
 
-/// A section: its keyword, and everything up to the keyword that ends it.
+/// A section: its keyword, and everything before the keyword that ends it.
 #[derive(Debug)]
 pub(super) struct Block<'a> {
     pub(super) keyword: Part<'a>,
@@ -29,16 +29,16 @@ pub(super) struct Block<'a> {
 /// A kind of section.
 struct Section {
     keyword: &'static str,
-    /// The section that it is in; `""` for none.
+    /// The enclosing section; `""` for none.
     parent: &'static str,
-    /// The keys of its entries.
+    /// Keys of the entries of this section.
     keys: Keys,
 }
 
 enum Keys {
     None,
     Named(&'static [&'static str]),
-    /// Rules for services, which have no keys.
+    /// Rules for services, which have no fixed keys.
     Services,
 }
 
@@ -124,10 +124,10 @@ const fn section(keyword: &'static str, parent: &'static str, keys: Keys) -> Sec
     }
 }
 
-/// The prefix of a keyword that ends a section.
+/// Prefix of a keyword that ends a section.
 const END: &str = "end-";
 
-/// The sections of `text`. Other text is left out, with an error.
+/// Parses the sections of `text`. Other text is skipped with an error.
 pub(super) fn blocks<'a>(text: &'a str, report: &mut Report<'_>) -> Vec<Block<'a>> {
     let mut reader = Reader {
         open: Vec::new(),
@@ -156,7 +156,7 @@ pub(super) fn blocks<'a>(text: &'a str, report: &mut Report<'_>) -> Vec<Block<'a
 }
 
 struct Reader<'a> {
-    /// The sections that have not ended, from the outermost on: three at most.
+    /// Sections that have not ended, outermost first; three at most.
     open: Vec<Block<'a>>,
     done: Vec<Block<'a>>,
 }
@@ -242,7 +242,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The sections that are in `parent`, in words.
+/// Names of the sections that may be in `parent`.
 fn children(parent: &str) -> String {
     let all = SECTIONS.iter().filter(|section| section.parent == parent);
     let all: Vec<String> = all
@@ -251,8 +251,8 @@ fn children(parent: &str) -> String {
     all.join(", ")
 }
 
-/// The characters that are not between two quotes, with their places. A quote without a second one
-/// is a character like others.
+/// The characters outside of quotes, with their offsets. A quote without a second one is an
+/// ordinary character.
 fn unquoted(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let mut until = 0;
     text.char_indices().filter(move |&(at, c)| {
@@ -284,7 +284,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// A part of this part, by places within it.
+    /// A subrange of this piece.
     pub(super) fn part(self, range: impl std::slice::SliceIndex<str, Output = str>) -> Part<'a> {
         let text = &self.text[range];
         Part {
@@ -293,7 +293,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The parts between commas that are not quoted, trimmed.
+    /// Splits at commas outside of quotes, and trims.
     pub(super) fn items(self) -> Vec<Part<'a>> {
         let commas = unquoted(self.text).filter(|&(_, c)| c == ',');
         let mut items = Vec::new();
@@ -306,7 +306,7 @@ impl<'a> Part<'a> {
         items
     }
 
-    /// The text without quotes around parts of it.
+    /// The text with quotes removed.
     pub(super) fn plain(self) -> String {
         let kept: String = {
             let text = self.text;

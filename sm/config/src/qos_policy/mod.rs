@@ -1,10 +1,11 @@
-//! OpenSM's `qos-policy.conf`: service levels and other limits of paths, by rules about queries.
+//! OpenSM's `qos-policy.conf`: service levels and other limits of paths, chosen by rules about
+//! queries.
 //!
-//! Sections of the full policy (`port-groups`, `qos-levels`, `qos-match-rules`; `qos-setup` is read
-//! and has no effect, as with OpenSM), and the simplified policy (`qos-ulps`), whose rules come
-//! after all others. A line is a keyword that begins or ends a section, or `KEY : VALUE`; `#` begins
-//! a comment. Where OpenSM takes the first of two definitions of one name, or the last, there is an
-//! error here; with one error nothing of the file is used.
+//! The full policy has the sections `port-groups`, `qos-levels` and `qos-match-rules`; `qos-setup`
+//! is parsed and has no effect, as with OpenSM. The rules of the simplified policy (`qos-ulps`)
+//! follow all others. A line is a keyword that begins or ends a section, or `KEY : VALUE`; `#`
+//! begins a comment. Where OpenSM uses the first or the last of two definitions with one name,
+//! there is an error here; with one error, nothing of the file is used.
 
 mod build;
 mod lines;
@@ -23,7 +24,7 @@ use super::partitions::report::{Report, quoted};
 use super::text_file::{ConfigError, is_missing, read_text};
 use super::{Partitions, QosConfig};
 
-/// Reads `text`, which `file` holds. The policy is of use only if no finding is an error.
+/// Parses `text`, the content of `file`. The policy may be used only if no finding is an error.
 pub fn parse_qos_policy(file: &Path, text: &str) -> (QosPolicy, Vec<ConfigFinding>) {
     let mut report = Report::new(file, text);
     let blocks = lines::blocks(text, &mut report);
@@ -36,8 +37,8 @@ pub fn parse_qos_policy(file: &Path, text: &str) -> (QosPolicy, Vec<ConfigFindin
 }
 
 impl QosPolicy {
-    /// A warning for each P_Key and each partition that the policy names and `partitions` does not
-    /// define: nothing matches it until one does.
+    /// Warns about each P_Key and partition that the policy names and `partitions` does not define:
+    /// nothing matches it until one does.
     pub fn strangers(&self, partitions: &Partitions) -> Vec<ConfigFinding> {
         let finding = |line: usize, found: String| ConfigFinding {
             file: self.file.clone(),
@@ -80,11 +81,11 @@ impl QosPolicy {
     }
 }
 
-/// Reads the file that `config` names; `None` without one, and while quality of service is off.
+/// Reads the file that `config` names; `None` if there is none, or quality of service is off.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or has any error.
+/// Fails if the file cannot be read, or has any error.
 pub fn load_qos_policy(
     config: &QosConfig,
 ) -> Result<(Option<QosPolicy>, Vec<ConfigFinding>), ConfigError> {

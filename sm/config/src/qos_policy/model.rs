@@ -1,4 +1,4 @@
-//! The policy as it is matched against queries.
+//! A QoS policy, as it is matched against queries.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,36 +13,36 @@ use super::ranges::Ranges;
 /// A policy for queries of paths.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QosPolicy {
-    /// The file that defines it.
+    /// File that defines the policy.
     pub file: PathBuf,
-    /// Groups of ports, those that rules for services stand for among them.
+    /// Groups of ports, including those made for rules for services.
     pub groups: Vec<PortGroup>,
-    /// Levels, those that rules for services stand for among them.
+    /// Levels, including those made for rules for services.
     pub levels: Vec<QosLevel>,
-    /// Rules, in the order in which a query is compared with them: the first match counts.
+    /// Rules in the order of comparison; the first match counts.
     pub rules: Vec<MatchRule>,
-    /// Index of the level of a query that matches no rule.
+    /// Index of the level for queries that match no rule.
     pub default_level: usize,
 }
 
 /// A group of ports.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PortGroup {
-    /// The line of its definition, from 1.
+    /// Line of the definition, from 1.
     pub line: usize,
-    /// Its name.
+    /// Name of the group.
     pub name: String,
     /// The operator's description.
     pub description: String,
     /// Port GUIDs.
     pub guids: Ranges,
-    /// Ports by the NodeDescription of their node and their number.
+    /// Ports by NodeDescription and number.
     pub ports: BTreeSet<(String, PortNum)>,
-    /// P_Keys without the membership bit: the members of these partitions.
+    /// P_Keys without the membership bit, for the members of these partitions.
     pub p_keys: Ranges,
-    /// Names of partitions: their members.
+    /// Names of partitions, for their members.
     pub partitions: BTreeSet<String>,
-    /// Kinds of nodes: all of their ports.
+    /// Kinds of nodes, for all of their ports.
     pub kinds: BTreeSet<GroupKind>,
 }
 
@@ -60,7 +60,7 @@ pub enum GroupKind {
 }
 
 impl GroupKind {
-    /// Every kind, with the word that stands for it.
+    /// Every kind, with its word in the file.
     pub(super) const WORDS: [(&'static str, &'static [GroupKind]); 5] = [
         ("CA", &[GroupKind::ChannelAdapter]),
         ("SWITCH", &[GroupKind::Switch]),
@@ -77,52 +77,52 @@ impl GroupKind {
     ];
 }
 
-/// A level of service: the limits of a path.
+/// A QoS level: the limits of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QosLevel {
-    /// The line of its definition, from 1.
+    /// Line of the definition, from 1.
     pub line: usize,
-    /// Its name.
+    /// Name of the level.
     pub name: String,
     /// The operator's description.
     pub description: String,
-    /// The service level of its packets, 0 to 15.
+    /// Service level of the path's packets, 0 to 15.
     pub sl: u8,
-    /// The largest MTU.
+    /// Maximum MTU; `None` for no limit.
     pub mtu: Option<Mtu>,
-    /// The fastest rate.
+    /// Maximum rate; `None` for no limit.
     pub rate: Option<Rate>,
-    /// PacketLifeTime, 0 to 63: 4.096 us * 2^n.
+    /// PacketLifeTime, 0 to 63: 4.096 us * 2^n; `None` for the default.
     pub packet_life: Option<u8>,
-    /// Bits of LIDs. OpenSM reads them, and gives no path by them; nor does rsm.
+    /// Path bits of LIDs. They are parsed and, as with OpenSM, select no path.
     pub path_bits: Ranges,
-    /// P_Keys without the membership bit; empty: any.
+    /// P_Keys without the membership bit; empty for any.
     pub p_keys: Ranges,
 }
 
-/// The criteria of queries, and the level of those that match all of them.
+/// Criteria for queries, and the level of those that meet all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MatchRule {
-    /// The line of its definition, from 1.
+    /// Line of the definition, from 1.
     pub line: usize,
     /// The operator's description, or the rule for a service as written.
     pub description: String,
-    /// Indices of groups, one of which has the source; empty: any source.
+    /// Indices of groups, one of which must contain the source; empty for any source.
     pub sources: Vec<usize>,
-    /// Indices of groups, one of which has the destination; empty: any destination.
+    /// Indices of groups, one of which must contain the destination; empty for any destination.
     pub destinations: Vec<usize>,
-    /// QoSClass of the query; empty: any.
+    /// QoSClass of the query; empty for any.
     pub qos_classes: Ranges,
-    /// ServiceID of the query; empty: any.
+    /// ServiceID of the query; empty for any.
     pub service_ids: Ranges,
-    /// P_Key of the query, without the membership bit; empty: any.
+    /// P_Key of the query, without the membership bit; empty for any.
     pub p_keys: Ranges,
     /// Index of the level.
     pub level: usize,
 }
 
 impl MatchRule {
-    /// Whether any query matches.
+    /// Whether every query matches.
     pub fn is_open(&self) -> bool {
         let lists = [&self.qos_classes, &self.service_ids, &self.p_keys];
         self.sources.is_empty()
@@ -132,11 +132,11 @@ impl MatchRule {
 }
 
 impl QosPolicy {
-    /// The level of the queries that match no rule.
+    /// The level for queries that match no rule.
     ///
     /// # Panics
     ///
-    /// Never for a policy that was read from a file.
+    /// Never panics for a policy that was read from a file.
     pub fn default_level(&self) -> &QosLevel {
         &self.levels[self.default_level]
     }
@@ -145,7 +145,7 @@ impl QosPolicy {
     ///
     /// # Panics
     ///
-    /// For a rule of another policy.
+    /// Panics for a rule of another policy.
     pub fn level_of(&self, rule: &MatchRule) -> &QosLevel {
         &self.levels[rule.level]
     }
@@ -182,7 +182,7 @@ impl QosPolicy {
     }
 }
 
-/// The limits of a level in words.
+/// Formats the limits of a level in words.
 impl fmt::Display for QosLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SL {}", self.sl)?;

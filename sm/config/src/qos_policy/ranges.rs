@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// A set of numbers: ranges in ascending order, both ends included, none next to another.
+/// A set of numbers as ascending ranges with both ends included, none adjacent to another.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
-    /// The set of these ranges, in any order.
+    /// Creates the set of these ranges, given in any order.
     pub fn of(mut ranges: Vec<(u64, u64)>) -> Ranges {
         ranges.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
@@ -45,7 +45,7 @@ impl Ranges {
     }
 }
 
-/// In hexadecimal, such as `0x10-0x1f, 0x30`.
+/// Formats in hexadecimal, such as `0x10-0x1f, 0x30`.
 impl fmt::Display for Ranges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, &(first, last)) in self.0.iter().enumerate() {

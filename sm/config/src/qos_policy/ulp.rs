@@ -6,16 +6,16 @@ use super::lines::{Entry, Part};
 use super::model::{MatchRule, PortGroup};
 use super::ranges::Ranges;
 
-/// Service IDs of SDP, by the TCP port.
+/// ServiceIDs of SDP; the TCP port is added.
 const SDP: u64 = 0x1_0000;
-/// Service IDs of RDS and iSER, by the TCP port (IBA annex A11).
+/// ServiceIDs of RDS and iSER; the TCP port is added (IBA annex A11).
 const RDMA_IP_CM: u64 = 0x106_0000;
 const RDS_PORT: u64 = 0x48ca;
 const ISER_PORT: u64 = 0x0cbc;
-/// The default partition, without the membership bit.
+/// P_Key of the default partition, without the membership bit.
 const DEFAULT_P_KEY: u64 = 0x7fff;
 
-/// A service, and the criterion that a list behind it adds.
+/// Expected forms: a service, and the criterion that a list after it adds.
 const FORMS: &str = "expected `default`, `sdp`, `rds`, `iser` or `ipoib`; \
                      `sdp`, `rds` or `iser` with `port-num`; `ipoib` with `pkey`; `srp` with \
                      `target-port-guid`; or `any` with `service-id`, `pkey`, `target-port-guid`, \
@@ -27,11 +27,11 @@ enum Criterion {
     PKeys(Ranges),
     Source(Ranges),
     Destination(Ranges),
-    /// One of both ends.
+    /// A GUID in these ranges at either end of the path.
     Either(Ranges),
 }
 
-/// Reads a rule, such as `any, service-id 0x6234 : 6`.
+/// Parses a rule, such as `any, service-id 0x6234 : 6`.
 pub(super) fn rule(builder: &mut Builder<'_, '_>, entry: &Entry<'_>) {
     let Some(sl) = builder.sl(entry.value) else {
         return;
@@ -144,7 +144,7 @@ fn push(builder: &mut Builder<'_, '_>, entry: &Entry<'_>, criterion: Criterion, 
                 ..rule
             }]
         }
-        // A query matches by either end: two rules, one after the other.
+        // A query may match by either end, which takes two successive rules.
         Criterion::Either(guids) => {
             let ports = group(guids);
             let by_source = MatchRule {

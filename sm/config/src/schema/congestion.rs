@@ -1,4 +1,4 @@
-//! The keys of section `congestion` beside the one that turns it on.
+//! The keys of section `congestion`, but for the one that turns it on.
 
 use rsm_mad::wire::congestion::{CaCongestionSetting, SwitchCongestionSetting, SwitchControlMap};
 
@@ -9,20 +9,20 @@ use crate::convert::Convert;
 use crate::value::{Kind, Takes};
 use crate::{CongestionPolicy, KeyPolicy};
 
-/// The settings of congestion control.
+/// The keys with the settings of congestion control.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CongestionKeys {
-    /// The CC_Key of requests.
+    /// CC_Key of requests.
     pub cc_key: u64,
-    /// Whether agents get it.
+    /// Whether agents get this key.
     pub set_cc_key: bool,
-    /// Whether agents hide it.
+    /// Whether agents hide the key.
     pub(crate) cc_key_protect: bool,
     /// Seconds after which an agent gives up its protection.
     pub(crate) cc_key_lease_period_s: u16,
-    /// The most requests in flight.
+    /// Bound of the requests in flight.
     pub window: u32,
-    /// The fields of SwitchCongestionSetting that count.
+    /// Mask of the fields of SwitchCongestionSetting that count.
     pub(crate) switch_control_map: u32,
     /// Victim_Mask.
     pub(crate) switch_victim_mask: PortMaskValue,
@@ -40,7 +40,7 @@ pub struct CongestionKeys {
     pub(crate) switch_marking_rate: u16,
     /// Port_Control of CACongestionSetting.
     pub(crate) ca_port_control: u16,
-    /// The service levels of CACongestionSetting that count.
+    /// Mask of the service levels of CACongestionSetting that count.
     pub(crate) ca_control_map: u16,
     /// CCTI_Timer.
     pub(crate) ca_ccti_timer: PerLevel<65535>,
@@ -82,7 +82,7 @@ impl Default for CongestionKeys {
 }
 
 impl CongestionConfig {
-    /// The policy that the section states.
+    /// The policy that these keys define.
     pub fn policy(&self) -> CongestionPolicy {
         let keys = &self.keys;
         CongestionPolicy {

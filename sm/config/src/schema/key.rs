@@ -6,17 +6,17 @@ use super::Config;
 use crate::convert::Convert;
 use crate::value::{Given, HeldValue, InvalidValue, Kind, Value};
 
-/// A key, and all that reading, writing and explaining it needs.
+/// A key, with all that is needed to read, write and explain it.
 #[derive(Clone)]
 pub(crate) struct ConfigKey {
     pub(crate) section: &'static str,
     pub(crate) key: &'static str,
-    /// Its effect, a line each; blanks at their ends do not count.
+    /// Effect of the key, one text for each line; blanks at the ends do not count.
     pub(crate) doc: &'static [&'static str],
     pub(crate) kind: Kind,
-    /// Shown, commented out, where the default is that it is not set.
+    /// Example that is shown, commented out, for a key that is not set by default.
     pub(crate) example: &'static str,
-    /// OpenSM's name for it, and the conversion of OpenSM's value.
+    /// OpenSM's name of the key, and the conversion of OpenSM's value.
     pub(crate) opensm: Option<(&'static str, Convert)>,
     pub(crate) applies: Applies,
     pub(crate) place: Place,
@@ -31,7 +31,7 @@ pub enum Applies {
     AtStart,
 }
 
-/// Where in a configuration the value of a key is.
+/// Where a configuration keeps the value of a key.
 #[derive(Clone)]
 pub(crate) enum Place {
     Key(fn(&mut Config) -> &mut dyn Value),
@@ -48,12 +48,12 @@ impl Place {
 }
 
 impl ConfigKey {
-    /// Sets the field. The configuration is as before when it is refused.
+    /// Sets the field. If the value is refused, the configuration is unchanged.
     pub(crate) fn set(&self, config: &mut Config, given: Given<'_>) -> Result<(), InvalidValue> {
         self.place.of(config).set(self.kind.read(given)?)
     }
 
-    /// The values that the key takes, in words.
+    /// The values that the key accepts, in words.
     pub(crate) fn expected(&self) -> String {
         match self.kind {
             Kind::Number { min, max } => format!("an integer from {min} to {max}"),
@@ -76,12 +76,12 @@ impl ConfigKey {
         }
     }
 
-    /// The value; `None` when it is not set.
+    /// The value; `None` if it is not set.
     pub(crate) fn held(&self, config: &mut Config) -> Option<HeldValue> {
         self.place.of(config).held()
     }
 
-    /// The value as TOML; `None` when it is not set.
+    /// The value as TOML; `None` if it is not set.
     pub(crate) fn value(&self, config: &mut Config) -> Option<String> {
         Some(match (self.held(config)?, self.kind) {
             (HeldValue::Number(number), Kind::Hexadecimal { max, .. }) if max > i64::MAX as u64 => {

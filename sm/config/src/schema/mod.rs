@@ -35,9 +35,9 @@ use super::{
     StoreBackend, Symptom, Takeover, Virtualization, VlWeights,
 };
 
-/// An hour: longer intervals are a slip of the unit.
+/// One hour in milliseconds: longer intervals are a mistake in the unit.
 const HOUR_MS: u64 = 3_600_000;
-/// A minute: a longer wait for one answer would hold up a sweep for ever.
+/// One minute in milliseconds: a longer wait for one answer would delay a sweep for ever.
 const MINUTE_MS: u64 = 60_000;
 
 pub(super) const fn number(min: u64, max: u64) -> Kind {
@@ -724,11 +724,11 @@ sections! {
 }
 
 impl Config {
-    /// The limits of `sweep.window`: Linux queues no more datagrams of a port.
+    /// Limits of `sweep.window`: Linux queues no more datagrams of a port.
     pub(super) const WINDOW: RangeInclusive<u32> = 4..=ClientConfig::UMAD_WINDOW;
 }
 
-/// The section that has the options of the routing engines among its keys.
+/// The section that includes the options of the routing engines.
 const ROUTING: &str = "routing";
 
 static FIELDS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
@@ -751,12 +751,12 @@ static FIELDS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
     keys.chain(options).collect()
 });
 
-/// Every key, those of the engines after those of all sections.
+/// Every key; those of the engines follow those of all sections.
 pub(super) fn fields() -> &'static [ConfigKey] {
     &FIELDS
 }
 
-/// The field of that name.
+/// The key with this section and name; `None` if there is none.
 pub(super) fn field(section: &str, key: &str) -> Option<&'static ConfigKey> {
     let mut fields = fields().iter();
     fields.find(|field| field.section == section && field.key == key)

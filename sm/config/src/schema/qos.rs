@@ -6,24 +6,24 @@ use crate::convert::Convert;
 use crate::value::Takes;
 use crate::{SlToVl, VlWeights};
 
-/// The keys of section `qos` that a class of ports has of its own; those not set are the keys for
-/// every port.
+/// The keys of section `qos` for one class of ports; where one is not set, the key for every port
+/// applies.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct QosKeys {
-    /// The most data VLs, 1 to 15.
+    /// Bound of data VLs, 1 to 15.
     pub max_vls: Option<u8>,
     /// PortInfo.VLHighLimit.
     pub high_limit: Option<u8>,
-    /// VLs and weights of the table of high priority.
+    /// VLs and weights of the high-priority table.
     pub vlarb_high: Option<VlWeights>,
-    /// VLs and weights of the table of low priority.
+    /// VLs and weights of the low-priority table.
     pub vlarb_low: Option<VlWeights>,
     /// The VL of each SL.
     pub sl2vl: Option<SlToVl>,
 }
 
 impl QosKeys {
-    /// These keys, and those of `others` where one is not set.
+    /// These keys, completed by those of `others`.
     pub fn or(self, others: &QosKeys) -> QosKeys {
         let weights = |own: Option<VlWeights>, other: &Option<VlWeights>| own.or(other.clone());
         QosKeys {

@@ -1,9 +1,9 @@
-//! Keeping a flapping link out of the routes until it is quiet.
+//! Keeps a flapping link out of the routes until it is quiet.
 //!
 //! A link that changed its state a number of times within a window is kept out of the routes until
-//! it has not changed for the hold time. Routes keep off links between switches only, and only where
-//! the others join the same switches: a flapping link is better than none. Links of hosts that flap
-//! are known, for findings.
+//! it has not changed for the hold time. Only links between switches are kept out, and only if
+//! others join the same switches: a flapping link is better than none. Flapping links of hosts are
+//! recorded for findings.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,49 +13,49 @@ use rsm_mad::wire::attr::PortState;
 use rsm_model::fabric::{Delta, Fabric};
 use rsm_plan::policy::DampingPolicy;
 
-/// The recent changes of links, each named by its end with the lower (GUID, port).
+/// Recent changes of links, each named by its end with the lower (GUID, port).
 #[derive(Clone, Debug)]
 pub(crate) struct Damping {
     policy: DampingPolicy,
     links: BTreeMap<PortKey, Changes>,
-    /// The suppressed ones, each with the time of its last change.
+    /// Suppressed links, each with the time of its last change.
     suppressed: BTreeSet<(Time, PortKey)>,
 }
 
 #[derive(Clone, Default, Debug)]
 struct Changes {
-    /// The latest ones, as many as suppress a link at most.
+    /// Times of the latest changes, at most as many as suppress a link.
     recent: VecDeque<Time>,
-    /// All since the link was last quiet.
+    /// Number of changes since the link was last quiet.
     count: u32,
-    /// Whether an end is no switch, so that routes keep to the link.
+    /// Whether an end is no switch, so that routes still use the link.
     is_of_host: bool,
 }
 
 /// A link that changes its state too often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FlappingLink {
-    /// Its end with the lower (GUID, port).
+    /// End with the lower (GUID, port).
     pub link: PortKey,
-    /// The changes since it was last quiet.
+    /// Number of changes since the link was last quiet.
     pub changes: u32,
-    /// Whether an end is no switch, so that routes keep to the link.
+    /// Whether an end is no switch, so that routes still use the link.
     pub is_of_host: bool,
 }
 
-/// The links that [`Damping::release`] forgot.
+/// The kind of links that [`Damping::release`] forgot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Released {
-    /// No link.
+    /// No links.
     None,
-    /// Links of hosts alone, which routes never kept off.
+    /// Only links of hosts, which routes used all the time.
     OfHosts,
     /// Links between switches, which routes may use again.
     OfRoutes,
 }
 
 impl Damping {
-    /// No link has flapped yet.
+    /// State without any flapping link.
     pub(crate) fn new(policy: DampingPolicy) -> Damping {
         Damping {
             policy,
@@ -64,12 +64,12 @@ impl Damping {
         }
     }
 
-    /// Uses another policy from now on.
+    /// Changes the policy.
     pub(crate) fn configure(&mut self, policy: DampingPolicy) {
         self.policy = policy;
     }
 
-    /// The link changed its state at `now`. If it `is_of_host`, routes keep to it.
+    /// Records that the link changed its state at `now`. If it `is_of_host`, routes still use it.
     pub(crate) fn flapped(&mut self, link: PortKey, is_of_host: bool, now: Time) {
         let DampingPolicy {
             threshold, window, ..
@@ -93,7 +93,7 @@ impl Damping {
         }
     }
 
-    /// Forgets suppressed links that are quiet by `now`.
+    /// Forgets suppressed links that have been quiet until `now`.
     pub(crate) fn release(&mut self, now: Time) -> Released {
         let mut released = Released::None;
         while let Some(&(last, link)) = self.suppressed.first()
@@ -119,24 +119,25 @@ impl Damping {
         });
     }
 
-    /// When [`Damping::release`] forgets the next suppressed link.
+    /// Time at which [`Damping::release`] forgets the next suppressed link; `None` if there is
+    /// none.
     pub(crate) fn next_release(&self) -> Option<Time> {
         let &(last, _) = self.suppressed.first()?;
         Some(last + self.policy.hold)
     }
 
-    /// The links between switches that routes should keep off now.
+    /// The links between switches that routes should avoid now.
     pub(crate) fn suppressed(&self) -> BTreeSet<PortKey> {
         self.quietest_first().collect()
     }
 
-    /// The suppressed links between switches; the one whose last change is longest ago first.
+    /// The suppressed links between switches, with the longest quiet one first.
     pub(crate) fn quietest_first(&self) -> impl Iterator<Item = PortKey> + '_ {
         let links = self.suppressed.iter().map(|&(_, link)| link);
         links.filter(|link| !self.links[link].is_of_host)
     }
 
-    /// The links that flap now, by name.
+    /// The links that flap now, in the order of their ends.
     pub(crate) fn flapping(&self) -> impl Iterator<Item = FlappingLink> + '_ {
         let suppressed: BTreeSet<PortKey> = self.suppressed.iter().map(|&(_, link)| link).collect();
         suppressed.into_iter().map(|link| {
@@ -150,7 +151,7 @@ impl Damping {
     }
 }
 
-/// Counts a flap of each link that vanished or was retrained since the last model.
+/// Counts a flap of each link that vanished or trained again since the last model.
 pub(super) fn count_flaps(
     damping: &mut Damping,
     delta: &Delta,
@@ -165,10 +166,10 @@ pub(super) fn count_flaps(
     let vanished: BTreeSet<Guid> = delta.nodes_vanished.iter().copied().collect();
     for &(a, b) in &delta.links_vanished {
         if vanished.contains(&a.node) && vanished.contains(&b.node) {
-            // Both ends were cut off: nothing is known of the link between them.
+            // Both ends were cut off: nothing is known about the link between them.
             continue;
         }
-        // The other end of a host that is switched off tells of its link as well.
+        // The loss of a host's link is also seen when the host is switched off.
         let is_of_host = !(old.is_switch(a.node) && old.is_switch(b.node));
         damping.flapped(a, is_of_host, now);
     }
@@ -183,7 +184,7 @@ pub(super) fn count_flaps(
         else {
             continue;
         };
-        // Both ends fell back to Init; count one flap, for the lower end.
+        // Both ends fell back to Init; one flap is counted, for the lower end.
         if before == PortState::Active && key < peer {
             let is_of_host = !(new.is_switch(key.node) && new.is_switch(peer.node));
             damping.flapped(key, is_of_host, now);

@@ -10,23 +10,23 @@ use rsm_plan::avoid::{Avoid, Part, Reason};
 
 use super::{Links, peer_switch};
 
-/// Unhealthy ports with a finding of their own, the worst ones; one more finding counts the others.
+/// Unhealthy ports with findings of their own, the worst ones; one more finding counts the others.
 const NAMED: usize = 64;
 
-/// The subnet around the links that findings tell of.
+/// The subnet around the links that findings describe.
 pub(in super::super) struct LinkContext<'a> {
     pub(in super::super) fabric: &'a Fabric,
     pub(in super::super) inventory: &'a Inventory,
-    /// Parts that routes go around.
+    /// Parts that routes avoid.
     pub(in super::super) avoid: &'a Avoid,
     /// The plan in force.
     pub(in super::super) plan: Option<&'a Plan>,
-    /// Whether it is in force with this manager as the master.
+    /// Whether the plan is in force with this manager as the master.
     pub(in super::super) manages: bool,
 }
 
 impl Links {
-    /// The findings about unhealthy, slow and flapping links.
+    /// Findings about unhealthy, slow and flapping links.
     pub(in super::super) fn findings(&self, context: &LinkContext) -> Vec<Finding> {
         let mut ill: Vec<(PortKey, &str, f64)> = self.health.ill().collect();
         ill.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
@@ -79,7 +79,7 @@ impl Links {
         Finding::new(FindingKind::LinkErrors, subject, Severity::Warning, text)
     }
 
-    /// The consequence for routes of an unhealthy port, in words.
+    /// How routes treat an unhealthy port, in words.
     fn consequence(&self, port: PortKey, context: &LinkContext) -> String {
         if peer_switch(context.fabric, port).is_none() {
             return "and a host has no other way".to_owned();

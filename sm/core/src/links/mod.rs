@@ -1,10 +1,10 @@
-//! Links that are worse than others, and those that routes leave out for it.
+//! Bad links, and those of them that routes leave out.
 //!
-//! A link is ill by its error counters, flaps, is slower than its siblings, or is up and does not
-//! become Active. A link is Active before a table leads to it: one that an end keeps from Active, by
-//! refusal or silence, would hold back every table planned to use it. So routes leave it out; the
-//! core brings up its ports all the same, as often as other repairs, and plans routes over it once
-//! it is Active.
+//! A link is bad if its error counters show that it is unhealthy, if it flaps, is slower than its
+//! siblings, or is up and does not become Active. A link must be Active before a table leads to it:
+//! if one end refuses or does not answer, every table planned to use the link would wait. So routes
+//! leave such a link out. The core still tries to bring up its ports, as often as other repairs,
+//! and plans routes over it once it is Active.
 
 pub(super) mod damping;
 mod findings;
@@ -28,42 +28,42 @@ use super::settings::CoreConfig;
 use damping::{Damping, Released};
 pub(super) use findings::LinkContext;
 
-/// Cables out of the routes at a time, in a fabric of any size.
+/// Cables that may be out of the routes at a time in any fabric.
 const LEAST_ISOLATED: usize = 10;
 
-/// The share of all cables between switches that may be out of the routes at a time, one in so many:
-/// limits that are too low must not take the fabric apart.
+/// Inverse of the share of cables between switches that may be out of the routes at a time: limits
+/// that are too low must not take the fabric apart.
 const ISOLATED_ONE_IN: usize = 200;
 
-/// While errors go on, the time at which a port is healthy again moves with each of them; the store
-/// is at most this far behind.
+/// Bound of the delay of the store: while errors continue, the time at which a port is healthy
+/// again moves with each of them.
 const STORED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Bad links.
 pub(super) struct Links {
     health: Health,
-    /// [`Health::last_release`] as it was last stored.
+    /// Value of [`Health::last_release`] when it was last stored.
     stored: Option<Time>,
     damping: Damping,
-    /// Links that are up and that no push could make Active.
+    /// Links that are up, and that no push could make Active.
     unopened: BTreeSet<PortKey>,
-    /// Links that routes leave out; each by one of its ends, or both.
+    /// Links that routes leave out, each given by one of its ends, or both.
     left_out: Arc<BTreeSet<PortKey>>,
     slow: SlowLinks,
 }
 
-/// The change by [`Links::count_errors`].
+/// The change made by [`Links::count_errors`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HealthNews {
     None,
-    /// Ports are healthy again at another time, by so much that the store should know.
+    /// Ports are healthy again at a later time, which should be stored.
     Time,
-    /// Other ports are ill.
+    /// The set of unhealthy ports has changed.
     Ports,
 }
 
 impl Links {
-    /// As an earlier run left them.
+    /// The state that an earlier run left.
     pub(super) fn new(config: &CoreConfig, saved: &SavedHealth) -> Links {
         let health = Health::restored(config.health, saved);
         Links {
@@ -76,18 +76,18 @@ impl Links {
         }
     }
 
-    /// Continues with the health that another manager has stored.
+    /// Continues with the health state that another manager has stored.
     pub(super) fn restore_health(&mut self, config: &CoreConfig, saved: &SavedHealth) {
         self.health = Health::restored(config.health, saved);
     }
 
-    /// Follows the policies of a configuration that was read again.
+    /// Uses the policies of a configuration that was read again.
     pub(super) fn configure(&mut self, config: &CoreConfig) {
         self.damping.configure(config.damping);
         self.health.configure(config.health);
     }
 
-    /// Takes the ports whose counters are over a limit.
+    /// Handles the ports whose counters exceed a limit.
     pub(super) fn count_errors(
         &mut self,
         errors: Arc<BTreeMap<PortKey, PortErrors>>,
@@ -101,28 +101,29 @@ impl Links {
         }
     }
 
-    /// A port reports errors of its link. Returns whether other ports are ill for it.
+    /// Handles a port's report of link errors. Returns whether the unhealthy ports have changed.
     pub(super) fn report(&mut self, port: PortKey, now: Time) -> bool {
         self.health.report(port, now)
     }
 
-    /// Makes ports healthy that have been quiet. Returns whether there were any.
+    /// Makes quiet ports healthy. Returns whether there were any.
     pub(super) fn release_healthy(&mut self, now: Time) -> bool {
         self.health.release(now)
     }
 
-    /// Forgets flapping links that are quiet by `now`.
+    /// Forgets flapping links that have been quiet until `now`.
     pub(super) fn release_quiet(&mut self, now: Time) -> Released {
         self.damping.release(now)
     }
 
-    /// When [`Links::release_healthy`] or [`Links::release_quiet`] has something to do.
+    /// Time at which [`Links::release_healthy`] or [`Links::release_quiet`] next has something to
+    /// do; `None` if never.
     pub(super) fn next_release(&self) -> Option<Time> {
         let releases = [self.damping.next_release(), self.health.next_release()];
         releases.into_iter().flatten().min()
     }
 
-    /// The ill ports for the store; those that `avoid` has are isolated.
+    /// The unhealthy ports for the store; those in `avoid` are isolated.
     pub(super) fn saved_health(&self, avoid: &Avoid) -> SavedHealth {
         let isolated = avoid
             .parts()
@@ -133,12 +134,12 @@ impl Links {
         self.health.saved(isolated)
     }
 
-    /// The state goes to the store.
+    /// Records that the state is being stored.
     pub(super) fn note_stored(&mut self) {
         self.stored = self.health.last_release();
     }
 
-    /// Lets the first routes of a run go around the cables that were isolated before it.
+    /// Makes the first routes of a run avoid the cables that an earlier run had isolated.
     pub(super) fn isolate_again(&self, saved: &SavedHealth, avoid: &mut Arc<Avoid>) {
         if self.health.policy().isolate != Isolate::On {
             return;
@@ -153,8 +154,8 @@ impl Links {
         }
     }
 
-    /// The unhealthy cables that routes should go around, each by its unhealthy ports: the worst
-    /// ones, but those that are out already, by `avoid`, stay out.
+    /// The unhealthy cables that routes should avoid, each by its unhealthy ports: the worst ones;
+    /// but those that `avoid` already has stay.
     pub(super) fn to_isolate(&self, fabric: &Fabric, avoid: &Avoid) -> BTreeMap<Part, String> {
         if self.health.policy().isolate != Isolate::On || self.health.ill().next().is_none() {
             return BTreeMap::new();
@@ -194,12 +195,13 @@ impl Links {
         self.slow.follow(before, new);
     }
 
-    /// A plan is in force, which compares cables that run side by side.
+    /// Uses the comparison of parallel cables in a plan that comes into force.
     pub(super) fn note_plan(&mut self, plan: &Plan) {
         self.slow.set_siblings(&plan.slow_cables);
     }
 
-    /// The slow links; those beside faster siblings only while a plan of this manager is in force.
+    /// The slow links. Those slower than their siblings are included only while a plan of this
+    /// manager is in force.
     pub(super) fn slow(&self, manages: bool) -> SlowLinks {
         match manages {
             true => self.slow.clone(),
@@ -212,7 +214,7 @@ impl Links {
         &self.left_out
     }
 
-    /// Decides which links routes leave out. Returns whether they are those of before.
+    /// Decides which links routes leave out. Returns whether they are unchanged.
     pub(super) fn leave_out(&mut self, inventory: &Inventory, fabric: &Fabric) -> bool {
         let out = self.bad_for_routes(inventory, fabric);
         let is_same = out == *self.left_out;
@@ -220,8 +222,8 @@ impl Links {
         is_same
     }
 
-    /// Leaves links out that a push could not make Active, and takes those in again that are Active
-    /// by now. Returns why to plan again.
+    /// Leaves out links that a push could not make Active, and uses those again that are Active
+    /// now. Returns why to plan again; `None` if there is no need.
     pub(super) fn note_push(
         &mut self,
         push: &Push,
@@ -241,8 +243,8 @@ impl Links {
         }
     }
 
-    /// The links that routes leave out by what is known now. Flapping ones that alone join switches
-    /// with others are used all the same.
+    /// The links that routes should leave out according to present knowledge. Flapping links are
+    /// used if nothing else joins their switches to others.
     pub(super) fn bad_for_routes(
         &mut self,
         inventory: &Inventory,
@@ -270,7 +272,7 @@ fn is_up_and_idle(inventory: &Inventory, port: PortKey) -> bool {
     one.is_up() && other.is_up() && !(one.is_active() && other.is_active())
 }
 
-/// The other end of a cable between two switches.
+/// Other end of a cable between two switches; `None` for other cables.
 fn peer_switch(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
     let peer = fabric.port(fabric.find_port(port)?).peer?;
     (fabric.is_switch(port.node) && fabric.is_switch(peer.node)).then_some(peer)

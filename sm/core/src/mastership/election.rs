@@ -1,4 +1,5 @@
-//! SMInfo exchanged by subnet managers: SubnGet and SubnSet(SMInfo), both ways (IBA 14.4.1).
+//! SMInfo exchanged between subnet managers: SubnGet and SubnSet(SMInfo), in both directions (IBA
+//! 14.4.1).
 //!
 //! ```text
 //!               DISABLE                 HANDOVER, DISCOVER, silence of the master
@@ -7,11 +8,11 @@
 //!                             └──────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A manager with another SM_Key does not count: it gets no subnet, its orders are refused, and this
-//! manager does not stand by for it, be it the master of all other hosts. An SM_Key of 0 is another
-//! one, too, where this manager has one, unless the manager shares the store of this one and its
-//! port hides the key; OpenSM shows its SM_Key in every answer. Two masters undo each other's work,
-//! which is a finding until one of them ends.
+//! A manager with another SM_Key does not count: it is not offered the subnet, its orders are
+//! refused, and this manager does not stand by for it, even if it is the master for all hosts. If
+//! this manager has an SM_Key, an SM_Key of 0 counts as another one, unless that manager shares
+//! this one's store and its port hides the key; OpenSM shows its SM_Key in every answer. Two
+//! masters undo each other's work, which is a finding until one of them ends.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -39,11 +40,11 @@ use crate::Core;
 use crate::requests::{Context, routes};
 use crate::stage::Stage;
 
-/// How long this manager does not offer the subnet again to one that did not take it over.
+/// Time for which the subnet is not offered again to a manager that did not take it.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
-/// Questions for SMInfo that wait for the end of an inquiry: one of each manager of a subnet, and
-/// its repetitions.
+/// Bound of the requests for SMInfo that wait for the end of an inquiry: one of each manager of a
+/// subnet, with repetitions.
 const DEFERRED_MAX: usize = 64;
 
 /// Election state kept between sweeps.
@@ -51,30 +52,30 @@ const DEFERRED_MAX: usize = 64;
 pub(crate) struct Election {
     /// The role of this manager.
     pub(crate) role: Role,
-    /// The manager that has just handed over. Its SMInfo from before does not count until the next
-    /// sweep has read it anew.
+    /// The manager that has just handed over. Its earlier SMInfo does not count until the next
+    /// sweep has read it again.
     pub(crate) predecessor: Option<Guid>,
-    /// The manager that refused the subnet, and until when it is not offered again.
+    /// The manager that refused the subnet, and the time until which it is not offered again.
     refused: Option<(Guid, Time)>,
-    /// Number of traps sent to masters; their transaction ID.
+    /// Number of traps sent to masters, which is their transaction ID.
     traps: u64,
-    /// The inquiry whether this manager is still the master, while one is under way.
+    /// The inquiry whether this manager is still the master; `None` unless one is under way.
     pub(crate) inquiry: Option<Box<Inquiry>>,
-    /// Questions for SMInfo that wait until this manager knows whether it is still the master.
+    /// Requests for SMInfo that wait until this manager knows whether it is still the master.
     pub(crate) deferred: Vec<Datagram>,
-    /// Something showed another master since the last inquiry.
+    /// A sign of another master since the last inquiry.
     pub(crate) suspicion: Option<Suspicion>,
-    /// Devices with withdrawn Sets that may have arrived: a sweep reads them before the next push.
+    /// Devices with withdrawn Sets that may have arrived; a sweep reads them before the next push.
     pub(crate) unsure: BTreeSet<Guid>,
-    /// Questions in a row that the master has not answered.
+    /// Number of successive polls that the master has not answered.
     pub(crate) silent_polls: u32,
-    /// The first sweep ends with this manager not active.
+    /// Whether the first sweep ends with this manager not active.
     pub(crate) starts_inactive: bool,
-    /// Other masters, over which this one has precedence, that have not handed over yet.
+    /// Other masters that have not handed over yet, although this one has precedence.
     pub(crate) rivals: Vec<Other>,
-    /// The questions to a master that shares the store.
+    /// Polls of a master that shares the store.
     pub(crate) peer_polls: PeerPolls,
-    /// Managers that show themselves and answer nothing.
+    /// Managers that are visible (IsSM) and do not answer.
     pub(crate) silent: SilentManagers,
 }
 
@@ -97,7 +98,7 @@ impl Election {
         }
     }
 
-    /// When the inquiry or a poll asks again.
+    /// Time at which the inquiry or a poll asks again; `None` if none does.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let inquiry = self.inquiry.as_ref().and_then(|inquiry| inquiry.deadline());
         [inquiry, self.peer_polls.deadline()]
@@ -107,7 +108,7 @@ impl Election {
     }
 }
 
-/// The subnet is being handed over.
+/// A handover of the subnet, under way.
 #[derive(Debug)]
 pub(crate) struct HandingOver {
     to: Other,
@@ -116,7 +117,7 @@ pub(crate) struct HandingOver {
 }
 
 impl HandingOver {
-    /// Takes the other manager's answer, or its silence.
+    /// Records the other manager's answer, or its silence.
     pub(crate) fn handle(&mut self, outcome: &Result<Response, RequestFailure>) {
         self.accepted = Some(matches!(outcome, Ok(response) if response.status.is_ok()));
     }
@@ -131,7 +132,7 @@ impl Core {
             .accepts_m_key(self.inventory.local, request.m_key());
         let is_order = request.header().method() == Method::SET;
         if !is_order && self.may_be_replaced() {
-            // One that is dropped is asked again.
+            // A request that is dropped is repeated by its sender.
             if self.election.deferred.len() < DEFERRED_MAX {
                 self.election.deferred.push(*datagram);
             }
@@ -169,7 +170,7 @@ impl Core {
         }
     }
 
-    /// Whether `sender` may give the order `control`, and the role of this manager allows it.
+    /// Whether `sender` may give the order `control`, and this manager's role allows it.
     fn may_order(&self, control: SmControl, sender: &SmInfo) -> bool {
         let giver = match control {
             SmControl::ACKNOWLEDGE => SmState::Standby,
@@ -198,14 +199,15 @@ impl Core {
                 let name = known
                     .as_ref()
                     .map_or_else(|| sender.to_string(), |o| o.name.clone());
-                // The handover answers the inquiry: the sender gives up the subnet to this manager.
+                // The handover settles the inquiry: the sender gives the subnet up to this manager.
                 let in_doubt = self.election.inquiry.is_some();
                 self.drop_inquiry();
                 if in_doubt {
                     self.election.role = Role::Discovering;
                     self.doubt_epoch();
                 } else if self.election.role != Role::Master {
-                    // Send it before the role changes: an acknowledgement comes from a standby.
+                    // The acknowledgement is sent before the role changes, because it must come
+                    // from a standby.
                     if let Some(other) = &known {
                         self.tell(other, SmControl::ACKNOWLEDGE);
                     }
@@ -226,7 +228,7 @@ impl Core {
         }
     }
 
-    /// Offers the subnet to `to`, unless `to` refused it a short time ago. Returns whether it did.
+    /// Offers the subnet to `to`, unless it refused a short time ago. Returns whether it did.
     pub(crate) fn hand_over(&mut self, to: Other, now: Time) -> bool {
         let refused = self
             .election
@@ -280,7 +282,7 @@ impl Core {
         }
     }
 
-    /// Whether the standby asks the silent master once more before it takes the subnet over.
+    /// Whether the standby polls the silent master once more before it takes the subnet over.
     pub(crate) fn waits_for_master(&mut self, now: Time) -> bool {
         self.election.silent_polls = self.election.silent_polls.saturating_add(1);
         let waits = self.election.silent_polls < self.config.poll_limit;
@@ -291,8 +293,8 @@ impl Core {
         waits
     }
 
-    /// The other subnet managers that count in the election: none where the operator says so, and
-    /// only those with this manager's SM_Key that he allows.
+    /// The other subnet managers that count in the election: none if the operator says so; else
+    /// only those with this manager's SM_Key that the operator allows.
     pub(crate) fn other_managers(&self) -> Vec<Other> {
         if self.config.ignores_others {
             return Vec::new();
@@ -302,8 +304,8 @@ impl Core {
         others
     }
 
-    /// Whether the manager with this GUID and SM_Key counts: it shows the SM_Key of this one, or
-    /// hides its own from requests without its M_Key and shares the store of this one.
+    /// Whether the manager with this GUID and SM_Key counts: it shows this manager's SM_Key; or it
+    /// shares this manager's store, and hides its SM_Key from requests without its M_Key.
     pub(crate) fn counts(&self, manager: Guid, sm_key: u64) -> bool {
         let shares_store = self.epoch.configurations.contains_key(&manager);
         let has_key = sm_key == self.config.identity.sm_key || sm_key == 0 && shares_store;
@@ -316,7 +318,7 @@ impl Core {
         allowed.is_empty() || allowed.contains(&manager)
     }
 
-    /// This manager as it shows itself in its present role.
+    /// How this manager identifies itself in its present role.
     pub(crate) fn identity(&self) -> Identity {
         let mut identity = self.config.identity;
         if self.election.role == Role::Master {
@@ -325,7 +327,7 @@ impl Core {
         identity
     }
 
-    /// Managers that show themselves and do not count, by their GUID or by their SM_Key.
+    /// Findings about visible managers that do not count, because of their GUID or SM_Key.
     pub(crate) fn findings_of_strangers(&self) -> impl Iterator<Item = Finding> + '_ {
         let others = role::others(&self.inventory).into_iter();
         let strangers = others.filter(|other| !self.counts(other.guid, other.sm_key));
@@ -340,7 +342,7 @@ impl Core {
         })
     }
 
-    /// Why `other` does not count, what that means, and what to do. No text shows a key.
+    /// Why `other` does not count, what that means, and what to do. The text never shows a key.
     fn text_of_stranger(&self, other: &Other) -> String {
         let (why, join) = if !self.allows(other.guid) {
             (
@@ -375,8 +377,8 @@ impl Core {
         )
     }
 
-    /// Sends trap 144 to a weaker master: it learns of a priority change by this trap only (IBA
-    /// 14.4.1).
+    /// Sends trap 144 to a master with lower precedence, which learns of a priority change only by
+    /// this trap (IBA 14.4.1).
     pub(crate) fn draw_attention(&mut self, master: &Other) {
         let own = self.local_port();
         let Some(own) = own.filter(|_| {
@@ -414,7 +416,7 @@ impl Core {
         });
     }
 
-    /// A SubnSet(SMInfo) to another manager.
+    /// A SubnSet(SMInfo) to another manager; `None` if there is no path to it.
     fn order(
         &self,
         other: &Other,
@@ -431,7 +433,7 @@ impl Core {
         })
     }
 
-    /// Sends a SubnSet(SMInfo) to another manager; its answer has no effect.
+    /// Sends a SubnSet(SMInfo) to another manager, whose answer has no effect.
     fn tell(&mut self, other: &Other, control: SmControl) {
         if let Some(request) = self.order(other, control, Context::Announcement) {
             self.submit(request);
@@ -458,7 +460,7 @@ impl Core {
     }
 }
 
-/// The other end of the cable of `port`, for the operator.
+/// Name of the port at the other end of the cable at `port`, for the operator.
 pub(crate) fn cable_of(inventory: &Inventory, port: PortKey) -> String {
     let peer = inventory.port(port).and_then(|port| port.peer);
     match peer {

@@ -1,4 +1,4 @@
-//! The epoch of a store that several managers share: a manager writes hardware as its holder only.
+//! The epoch of a store that several managers share: a manager writes hardware only as its holder.
 //!
 //! ```text
 //!        a sweep finds no other master             granted
@@ -9,13 +9,13 @@
 //!   └─────────────────────────────────────── stands by
 //! ```
 //!
-//! SMInfo decides which manager is master, and the epoch that only one of them writes. A store that
-//! is away never stops the fabric: its manager then is master without the epoch, as a manager
-//! without a shared store is. The same holds for a manager that has been refused for
-//! [`REFUSED_FOR`] while no other master can be met: the fabric is cut in two, and each part needs
-//! a manager.
+//! SMInfo decides which manager is master. The epoch ensures that only one of them writes. A store
+//! that does not answer never stops the fabric: the manager is then master without the epoch, as a
+//! manager without a shared store is. The same applies if claims have been refused for
+//! [`REFUSED_FOR`] while no other master is found: the fabric is cut in two, and each part needs a
+//! manager.
 //!
-//! `may_set` asks for the epoch before each push.
+//! `may_set` requires the epoch before each push.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_plan::lids::{Apart, Claim, Claims};
+use rsm_plan::lids::{Claim, Claims, PartitionedLids};
 use rsm_state::Role;
 use rsm_store::Epoch;
 
@@ -46,59 +46,62 @@ use crate::{Core, SavedCoreState};
 /// Time between two claims after a refusal.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How long refusals, with no other master in sight, keep this manager from the subnet: longer than
-/// a dead holder's epoch lasts ([`STALE`](rsm_store::replica::STALE)).
+/// Time of successive refusals, with no other master in sight, after which this manager manages its
+/// part without the epoch: longer than a dead holder's epoch lasts
+/// ([`STALE`](rsm_store::replica::STALE)).
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 
-/// The longest wait for the answer to a claim: the state of a whole subnet comes with it.
+/// Limit of waiting for the answer to a claim, which includes the state of a whole subnet.
 const CLAIM_LIMIT: Duration = Duration::from_secs(15);
 
-/// How long a master that did not run waits for the answer whether the epoch is still its own.
+/// Limit of waiting, for a master that was paused, for the answer whether it still holds the epoch.
 pub(crate) const CHECK_LIMIT: Duration = Duration::from_secs(1);
 
-/// The epoch, as this manager knows it.
+/// How this manager stands to the epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Holding {
     /// No store is shared.
     #[default]
     Unshared,
-    /// This manager neither holds nor claims it.
+    /// This manager neither holds nor claims the epoch.
     Free,
-    /// Claimed, until an answer or this time.
+    /// The claim is open, until an answer or this time.
     Claimed(Time),
-    /// Another manager holds it and lives; the time of the next claim.
+    /// Another manager holds the epoch and is alive; the time of the next claim.
     Refused(Time),
-    /// This manager holds it.
+    /// This manager holds the epoch.
     Held(Epoch),
-    /// This manager is master without it. `Some`: another manager holds it and lives, and the next
-    /// claim is then; `None`: the store is away, and its thread repeats the claim.
+    /// This manager is master without the epoch. `Some` if another manager holds it and is alive,
+    /// with the time of the next claim; `None` if the store does not answer, and its thread repeats
+    /// the claim.
     Without(Option<Time>),
 }
 
-/// The epoch, and its past.
+/// State of the epoch, and its past.
 #[derive(Debug, Default)]
 pub(crate) struct EpochState {
     pub(crate) holding: Holding,
-    /// The number of the last epoch of another manager that deposed this one.
+    /// Number of the last epoch of another manager that deposed this one.
     deposed_by: u64,
-    /// The holder at the last refusal, and since when refusals have followed each other.
+    /// Holder at the last refusal, and the time since when claims were refused.
     refused: Option<(Epoch, Time)>,
-    /// The last epoch that the store showed while another manager held it.
+    /// Last epoch in the store while another manager held it.
     pub(crate) seen: Option<Epoch>,
     /// Checksums of the settings of managers that share the store, by their GUID.
     pub(crate) configurations: BTreeMap<Guid, String>,
-    /// The store does not answer.
+    /// Whether the store does not answer.
     pub(crate) is_silent: bool,
-    /// Registrations that the master before acknowledged, and that are missing here.
+    /// Registrations that the former master acknowledged and this manager lacks.
     pub(crate) lost: LostRegistrations,
-    /// New LIDs while another manager may give some, too.
-    pub(crate) apart: Apart,
-    /// What others read in the store.
+    /// LIDs given while another manager may give some, too.
+    pub(crate) partitioned: PartitionedLids,
+    /// State that other managers read in the store.
     pub(crate) news: SharedNews,
 }
 
 impl EpochState {
-    /// The state at the start. `is_pushing`: an earlier run told others that it was writing hardware.
+    /// State at the start. `is_pushing` says whether an earlier run had announced that it was
+    /// writing hardware.
     pub(crate) fn new(is_shared: bool, is_pushing: bool) -> EpochState {
         EpochState {
             holding: if is_shared {
@@ -111,7 +114,7 @@ impl EpochState {
         }
     }
 
-    /// Whether a master may write hardware, as far as the epoch decides it.
+    /// Whether the epoch permits a master to write hardware.
     pub(crate) fn permits(&self) -> bool {
         match self.holding {
             Holding::Unshared | Holding::Held(_) | Holding::Without(_) => true,
@@ -119,7 +122,7 @@ impl EpochState {
         }
     }
 
-    /// When [`Core::mind_epoch`] has something to do.
+    /// Time at which [`Core::mind_epoch`] has something to do; `None` if never.
     pub(crate) fn deadline(&self) -> Option<Time> {
         match self.holding {
             Holding::Claimed(at) | Holding::Refused(at) => Some(at),
@@ -130,8 +133,8 @@ impl EpochState {
 }
 
 impl Core {
-    /// Whether the end of the sweep under way, after which this manager would be master, waits for
-    /// the epoch; claims it.
+    /// Whether the end of the sweep under way, after which this manager would be master, must wait
+    /// for the epoch; claims it if necessary.
     pub(crate) fn waits_for_epoch(&mut self, scope: SweepScope, now: Time) -> bool {
         match self.epoch.holding {
             Holding::Claimed(_) => true,
@@ -164,7 +167,7 @@ impl Core {
         }
     }
 
-    /// Claims the epoch, over the silent or former master `over` if there is one.
+    /// Claims the epoch; `over` is the silent or former master, if there is one.
     pub(crate) fn claim_epoch(&mut self, over: Option<Guid>, now: Time) {
         self.claim_with(over, true, now);
     }
@@ -182,8 +185,8 @@ impl Core {
         });
     }
 
-    /// Claims the epoch over the master that this standby finds silent; an answer makes it master.
-    /// Unless this one `insists`, a master that shows signs of life in the store keeps it.
+    /// Claims the epoch over the master that this standby finds silent; a grant makes this manager
+    /// master. Unless it `insists`, a master that shows signs of life in the store keeps the epoch.
     pub(crate) fn claim_over_master(&mut self, insists: bool, now: Time) {
         if let (Role::Standby { master }, Holding::Free) = (&self.election.role, self.epoch.holding)
         {
@@ -192,7 +195,7 @@ impl Core {
         }
     }
 
-    /// The master answers after all: takes back a claim over it that has no answer yet.
+    /// Withdraws an open claim over the master, because it answers after all.
     pub(crate) fn withdraw_claim(&mut self) {
         let is_standby = matches!(self.election.role, Role::Standby { .. });
         if is_standby && matches!(self.epoch.holding, Holding::Claimed(_)) {
@@ -205,8 +208,8 @@ impl Core {
         self.outbox.push(Effect::Epoch(request));
     }
 
-    /// Asks whether the epoch is still this manager's. Returns whether there is an answer to wait
-    /// for.
+    /// Checks whether this manager still holds the epoch. Returns whether there is an answer to
+    /// wait for.
     pub(crate) fn check_epoch(&mut self) -> bool {
         let is_held = matches!(self.epoch.holding, Holding::Held(_));
         if is_held {
@@ -215,15 +218,15 @@ impl Core {
         is_held
     }
 
-    /// Claims the epoch anew before this manager is master again: a handover ends the inquiry before
-    /// the answer whether the epoch is still this manager's.
+    /// Claims the epoch again before this manager is master again: a handover ended the inquiry
+    /// before the store answered whether this manager still holds it.
     pub(crate) fn doubt_epoch(&mut self) {
         if matches!(self.epoch.holding, Holding::Held(_)) {
             self.epoch.holding = Holding::Free;
         }
     }
 
-    /// Gives the epoch up: another manager is master.
+    /// Gives the epoch up, because another manager is master.
     pub(crate) fn release_epoch(&mut self) {
         self.epoch.refused = None;
         if !matches!(self.epoch.holding, Holding::Unshared | Holding::Free) {
@@ -232,7 +235,7 @@ impl Core {
         }
     }
 
-    /// Does what is due: claims again, or goes on without an answer.
+    /// Does what is due: claims again, or continues without an answer.
     pub(crate) fn mind_epoch(&mut self, now: Time) {
         if self.epoch.deadline().is_none_or(|due| due > now) {
             return;
@@ -240,7 +243,7 @@ impl Core {
         match self.epoch.holding {
             Holding::Claimed(_) => {
                 self.go_on_without(None, now);
-                // Supersedes the claim under way, whose answer would come too late.
+                // The new claim supersedes the open one, whose answer would come too late.
                 self.claim_epoch(None, now);
             }
             Holding::Refused(_) => {
@@ -256,7 +259,7 @@ impl Core {
         }
     }
 
-    /// Takes news of the shared store.
+    /// Handles an event of the shared store.
     pub(crate) fn on_epoch(&mut self, event: EpochEvent, now: Time) {
         match event {
             EpochEvent::Granted {
@@ -265,7 +268,7 @@ impl Core {
                 unseen,
             } => {
                 let is_standby = matches!(self.election.role, Role::Standby { .. });
-                // Without its answers in the fabric nothing is known of its last moments.
+                // Without its answers in the fabric, nothing is known of its last moments.
                 let silent = self.election.peer_polls.silent_for(now);
                 if let Some(silent) = silent.filter(|_| is_standby && state.is_some()) {
                     self.epoch.lost.note_life_without_store(silent, unseen, now);
@@ -318,7 +321,7 @@ impl Core {
 
     fn on_granted(&mut self, epoch: Epoch, state: Option<Box<SavedCoreState>>, now: Time) {
         if epoch.number <= self.epoch.deposed_by {
-            // The news that it is over was faster.
+            // The event that the epoch has ended came first.
             return;
         }
         if matches!(self.epoch.holding, Holding::Free) {
@@ -338,7 +341,7 @@ impl Core {
                 self.remember();
                 self.adopt_generations(state.generations);
                 if self.trials.partitions.in_force().is_empty() && !state.overlay.is_empty() {
-                    // This manager began while the store was away.
+                    // This manager started while the store did not answer.
                     self.adopt_partitions(state.overlay);
                     self.work
                         .plan_again("the shared store has partitions of the API");
@@ -364,8 +367,8 @@ impl Core {
         }
     }
 
-    /// Claims the LID of the manager before for this manager's port, and this port's LID for the
-    /// port of that manager, if the subnet follows that LID.
+    /// Exchanges claims: this manager's port gets the LID of the former manager's port, and that
+    /// port gets this one's, if the LID moves with the manager.
     fn float_lid(&mut self) {
         if let Some(before) = self.epoch.seen.map(|epoch| epoch.holder) {
             let mut claims = std::mem::take(&mut self.plans.assigned.claims);
@@ -377,7 +380,7 @@ impl Core {
         }
     }
 
-    /// The same in `claims`. Returns whether these changed.
+    /// Exchanges the LIDs in `claims`. Returns whether these changed.
     pub(crate) fn exchange_lids(&self, before: Guid, claims: &mut Arc<Claims>) -> bool {
         let own = self.own_guid();
         let Some(local) = self.local_port().filter(|_| before != own) else {
@@ -401,14 +404,15 @@ impl Core {
         true
     }
 
-    /// Another manager holds the epoch and lives, though no other master was met.
+    /// Handles a refused claim: another manager holds the epoch and is alive, though no other
+    /// master was found.
     fn on_refused(&mut self, by: Epoch, now: Time) {
         let since = self.epoch.refused.map_or(now, |(_, since)| since);
         if let (Role::Standby { master }, Holding::Claimed(_)) =
             (&self.election.role, self.epoch.holding)
             && master.guid == by.holder
         {
-            // It is busy, and lives: ask it on.
+            // The master is busy, and alive: it continues to be polled.
             self.epoch.holding = Holding::Free;
             return;
         }
@@ -431,7 +435,8 @@ impl Core {
         self.publish(now);
     }
 
-    /// Another manager took the epoch: this one sets nothing from now on, and looks for the other.
+    /// Handles the loss of the epoch to another manager: this one sets nothing from now on, and
+    /// looks for the other.
     fn on_deposed(&mut self, by: Epoch, now: Time) {
         self.epoch.deposed_by = self.epoch.deposed_by.max(by.number);
         self.epoch.seen = Some(by);
@@ -479,7 +484,7 @@ impl Core {
         self.publish(now);
     }
 
-    /// Whether the own port follows another master, as it was last read.
+    /// Whether the own port, as last read, follows another master.
     fn follows_another(&self) -> bool {
         self.local_port().is_some_and(|info| {
             let master = info.master_sm_lid();
@@ -494,7 +499,7 @@ impl Core {
         }
     }
 
-    /// Takes over from a silent master, where the epoch was claimed for that.
+    /// Takes over from a silent master, if the epoch was claimed for that.
     fn take_over_if_standby(&mut self, now: Time) {
         if matches!(self.election.role, Role::Standby { .. }) {
             if !self.goes_on_reading_ahead(now) {
@@ -509,7 +514,8 @@ impl Core {
         let before = std::mem::replace(&mut self.election.role, Role::Master);
         self.standby.follower.keys_change = false;
         self.epoch.news.begin();
-        // Their next attempts would try other keys at its port, and begin the lease of its key.
+        // Further attempts of open requests would try other keys at that master's port, and start
+        // the lease of its key.
         self.client
             .withdraw(|context| matches!(context, Context::PeerPoll | Context::Manager(_)));
         self.members.inherit_again();
@@ -518,7 +524,7 @@ impl Core {
         self.publish(now);
     }
 
-    /// Continues with the state of the master before, in place of this machine's.
+    /// Continues with the former master's state, in place of this machine's.
     fn adopt(&mut self, state: SavedCoreState) {
         self.plans.assigned = Assigned {
             claims: state.claims,
@@ -537,14 +543,14 @@ impl Core {
         self.adopt_partitions(state.overlay);
         self.plans.advance_to(state.generation);
         self.epoch.news.begin();
-        // Until the end of a pass the hardware may hold what no plan says.
+        // Until the end of a pass, the hardware may hold something that no plan has.
         if self.config.shares_store {
             self.epoch.news.doubt();
         }
-        // The SA passes them on anew.
+        // The SA will report the registered members again.
         self.members.forget_registered();
         self.adopt_alias_guids(state.alias_guids);
-        // A plan of an earlier time as master has other LIDs, perhaps.
+        // A plan from an earlier time as master may have other LIDs.
         self.plans.clear();
         self.missing.adopt(state.cabling, &self.fabric);
     }
@@ -579,8 +585,8 @@ impl Core {
         partitions.adopt(overlay, policy, &self.fabric, &mut answers);
     }
 
-    /// Takes the alias GUIDs before the SA passes them on, and has the blocks read that hold them:
-    /// the sweep that waits for the grant did not know of them.
+    /// Uses the alias GUIDs before the SA reports them, and has the blocks with them read: the
+    /// sweep that waited for the grant did not know them.
     fn adopt_alias_guids(&mut self, aliases: Arc<AliasGuids>) {
         let mut ports = Vec::new();
         for (guid, node) in self.inventory.nodes() {
@@ -595,7 +601,8 @@ impl Core {
         }
     }
 
-    /// The finding about a manager that holds the epoch and cannot be met.
+    /// The finding about a manager that holds the epoch and cannot be reached; `None` if there is
+    /// none.
     pub(crate) fn finding_of_epoch(&self) -> Option<Finding> {
         let (by, _) = self.epoch.refused?;
         let (severity, effect) = match self.epoch.holding {
@@ -604,7 +611,7 @@ impl Core {
                 format!(
                     "this one manages the part of the fabric that it reaches, stores nothing in the shared store, and gives new \
                      ports LIDs {}, so that none moves when the parts meet again",
-                    match self.epoch.apart.block {
+                    match self.epoch.partitioned.block {
                         Some(block) => format!("from {block} on"),
                         None => "of a block of its own".to_owned(),
                     }
@@ -626,8 +633,8 @@ impl Core {
     }
 }
 
-/// The sections in which two texts of checksums (`sm=0123… sweep=…`) differ. Sections that only one
-/// of them has are of another version, and do not count.
+/// Sections in which two texts of checksums (`sm=0123… sweep=…`) differ. A section that only one of
+/// them has belongs to another version, and is ignored.
 fn differing_sections(own: &str, other: &str) -> Vec<String> {
     let sections = |text: &str| -> BTreeMap<String, String> {
         let words = text.split_whitespace();

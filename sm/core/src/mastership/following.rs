@@ -1,10 +1,11 @@
-//! A standby's knowledge of the subnet of a master that shares its store, and how it keeps up.
+//! A standby follows a master that shares its store, so that it knows the subnet when it takes
+//! over.
 //!
-//! The store has the number of the master's last plan, and the [footprints](rsm_model::footprint) of the
-//! last ones. Whenever that number changes, the standby reads again what they name, Gets only and
-//! few at a time; where they do not lead back to what it has read, the whole subnet. A reading that
-//! began after the master had stored the number of a plan, and no push since, is what a takeover can
-//! start from.
+//! The store has the number of the master's last plan, and the [footprints](rsm_model::footprint)
+//! of the last ones. Whenever that number changes, the standby reads the parts in these footprints
+//! again, with few Gets at a time; if footprints are missing since its last reading, it reads the
+//! whole subnet. A takeover can start from a reading that began after the master had stored the
+//! number of a plan, if there was no push since.
 
 use std::time::Duration;
 
@@ -20,54 +21,54 @@ use crate::{Core, SavedCoreState};
 /// Why the standby reads.
 pub(crate) const MASTER_CHANGED: &str = "the master has changed the subnet";
 
-/// Time between the end of a reading and the begin of the next one of the whole subnet; and that in
-/// which the footprint of a plan follows its number.
+/// Time between the end of a reading and the start of the next reading of the whole subnet; also
+/// the time in which the footprint of a plan follows its number.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Time to the next reading after one that did not reach all nodes; and to one of the whole subnet
-/// while the master writes hardware, whose footprint comes at the end.
+/// Time to the next reading after one that did not reach all nodes; also to a reading of the whole
+/// subnet while the master writes hardware, whose footprint comes at the end.
 const LONG_PAUSE: Duration = Duration::from_secs(30);
 
-/// Gets that a standby hands to the client ahead of their sending, so that it takes little of the
-/// switches' time from the master.
+/// Gets that a standby hands to the client before they are sent: few, so that the master keeps most
+/// of the switches' time.
 pub(crate) const AHEAD: usize = 64;
 
 /// A reading that is due.
 #[derive(Debug)]
 enum Due {
-    /// The parts that the master changed up to this plan.
+    /// A reading of the parts that the master changed up to this plan.
     Parts(u64, Parts),
     Everything,
 }
 
-/// The readings of a standby.
+/// State of a standby's readings.
 #[derive(Default, Debug)]
 pub(crate) struct Follower {
     pub(crate) state: Following,
-    /// The footprints that the store has.
+    /// Footprints in the store.
     pub(crate) footprints: Footprints,
-    /// When the store showed the number of the last plan.
+    /// Time at which the store showed the number of the last plan.
     shown_at: Option<Time>,
-    /// The master is writing hardware, as the store shows it.
+    /// Whether the master is writing hardware, according to the store.
     pub(crate) is_pushing: bool,
-    /// The next reading, and when it begins.
+    /// The next reading, and its start.
     due: Option<(Due, Time)>,
-    /// It waits in the queue of work.
+    /// Whether the reading waits in the queue of work.
     is_queued: bool,
-    /// The number of the plan that the reading under way is of.
+    /// Number of the plan that the reading under way is of.
     reading: Option<u64>,
-    /// When the last reading ended, and whether it reached all nodes.
+    /// End of the last reading, and whether it reached all nodes.
     ended: Option<(Time, bool)>,
-    /// The state of the last grant was that of the last reading.
+    /// Whether the state of the last grant was that of the last reading.
     pub(crate) is_current: bool,
-    /// The reading ahead while the master is silent; `None` without one that counts.
+    /// The reading ahead while the master is silent; `None` if there is no valid one.
     pub(crate) reading_ahead: Option<ReadingAhead>,
-    /// The master is giving ports that answer nothing without a key other keys.
+    /// Whether the master is changing the keys of ports that answer nothing without them.
     pub(crate) keys_change: bool,
 }
 
 impl Follower {
-    /// When [`Core::follow_master`] has something to do.
+    /// Time at which [`Core::follow_master`] has something to do; `None` if never.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let (_, begins) = self.due.as_ref()?;
         let is_free = !self.is_queued && self.reading.is_none() && !self.keys_change;
@@ -83,17 +84,17 @@ impl Follower {
         self.state.planned.is_some() && self.state.planned != self.state.read
     }
 
-    /// Whether the subnet was read as of the last plan that the store has shown.
+    /// Whether the subnet was read as of the last plan in the store.
     pub(crate) fn has_caught_up(&self) -> bool {
         self.state.read.is_some() && !self.is_behind() && !self.keys_change
     }
 
-    /// Whether the last reading was of the subnet that the master left with this state.
+    /// Whether the last reading was of the subnet as the master left it with this state.
     pub(crate) fn has_read(&self, state: &SavedCoreState) -> bool {
         !state.is_pushing && self.state.read == Some(state.generation)
     }
 
-    /// The standby's last reading no longer counts.
+    /// Makes the last reading invalid.
     pub(crate) fn lose_reading(&mut self, now: Time) {
         self.state.read = None;
         self.schedule(now);
@@ -127,15 +128,15 @@ impl Follower {
 }
 
 impl Core {
-    /// How far this manager has followed the master, if that shares its store.
+    /// How far this manager has followed the master; `None` unless the master shares the store.
     pub fn following(&self) -> Option<Following> {
         let is_standby = matches!(self.election.role, Role::Standby { .. });
         (is_standby && self.config.shares_store).then_some(self.standby.follower.state)
     }
 
-    /// The store shows the number of the master's last plan.
+    /// Handles the number of the master's last plan in the store.
     pub(crate) fn on_planned_elsewhere(&mut self, plan: u64, now: Time) {
-        // Footprints may be of a later plan, whose number is on its way.
+        // Footprints may be of a later plan, whose number will follow.
         let plan = self.standby.follower.footprints.last().max(Some(plan));
         if self.standby.follower.state.planned == plan {
             return;
@@ -149,7 +150,7 @@ impl Core {
         }
     }
 
-    /// When a reading is due.
+    /// Time at which a reading is due; `None` if there is none.
     pub(crate) fn following_due(&self) -> Option<Time> {
         let is_standby = matches!(self.election.role, Role::Standby { .. });
         self.standby.follower.deadline().filter(|_| is_standby)
@@ -167,7 +168,8 @@ impl Core {
         }
     }
 
-    /// A sweep of the whole subnet begins: what was read before no longer is of one moment.
+    /// Records that a sweep of the whole subnet begins: together with earlier readings, it would
+    /// not be of one moment.
     pub(crate) fn begin_reading(&mut self, audit: bool) {
         let is_standby = matches!(self.election.role, Role::Standby { .. });
         self.standby.follower.state.read = None;
@@ -180,14 +182,14 @@ impl Core {
             .filter(|_| is_standby && audit);
     }
 
-    /// The sweep of what the master has changed.
+    /// Starts the sweep of what the master has changed; `None` if there is nothing to read.
     pub(crate) fn begin_following(&mut self, now: Time) -> Option<Sweep> {
         self.standby.follower.is_queued = false;
         if !matches!(self.election.role, Role::Standby { .. }) {
             return None;
         }
         let Some((Due::Parts(plan, parts), _)) = &self.standby.follower.due else {
-            // News of the store came between.
+            // The store's state changed in between.
             self.standby.follower.schedule(now);
             return None;
         };
@@ -199,12 +201,12 @@ impl Core {
         ))
     }
 
-    /// A sweep has ended: the number of the plan that it is of, if it was a reading.
+    /// Number of the plan that the sweep just ended is of; `None` if it was no reading.
     pub(crate) fn take_reading(&mut self) -> Option<u64> {
         self.standby.follower.reading.take()
     }
 
-    /// A sweep of a standby has ended; `read` is the plan that it is of, if it was a reading.
+    /// Handles the end of a standby's sweep; `read` is the plan that it is of, if it was a reading.
     pub(crate) fn end_reading(&mut self, read: Option<u64>, sweep: &Sweep, now: Time) {
         if read.is_none() {
             return self.standby.follower.schedule(now);
@@ -214,7 +216,7 @@ impl Core {
             _ => !sweep.owes_more(&self.inventory),
         };
         if sweep.is_contradicted(&self.inventory) {
-            // Its answers may be other nodes'; a sweep of everything waits.
+            // The answers may be other nodes'; a sweep of everything is waiting.
             return self.standby.follower.lose_reading(now);
         }
         self.standby.follower.ended = Some((now, is_complete));

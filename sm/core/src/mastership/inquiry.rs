@@ -12,15 +12,15 @@
 //!
 //! A master in doubt withdraws every Set, sent or not. It asks its own port, whose MasterSMLID
 //! shows the manager that wrote it last, and every port that shows a subnet manager (IsSM). After a
-//! pause any other master has taken the subnet over: this manager stands by, and if it has
-//! precedence as a standby, too, sends its successor trap 144, after which that hands over (IBA
-//! 14.4.1). Until it knows, questions for its SMInfo wait: shown as a master, it would get the subnet from a
-//! successor over which it has precedence as a master only. Sweeps and plans go on meanwhile; they
-//! change no hardware.
+//! pause, any other master has taken the subnet over: this manager stands by. If it also has
+//! precedence as a standby, it sends its successor trap 144, after which that hands over (IBA
+//! 14.4.1). Until the outcome is known, requests for its SMInfo wait: if it showed itself as a
+//! master, a successor over which it only has precedence as a master would hand the subnet over.
+//! Sweeps and plans continue meanwhile; they change no hardware.
 //!
-//! Where a store is shared, the inquiry after a pause also waits for the answer of the store, one
-//! second at most, and asks managers again whose answers are old by then. The check is a sign of
-//! life and a comparison in one transaction, so that no claim comes between the two.
+//! If a store is shared, the inquiry after a pause also waits for the answer of the store, at most
+//! one second, and then asks managers again whose answers are too old. The check shows a sign of
+//! life and compares in one transaction, so that no claim comes between the two.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -41,66 +41,67 @@ use crate::stage::Stage;
 use crate::trials::Answers;
 use crate::{Core, Mode};
 
-/// How long a master waits before it asks again, when no manager and not even its own port has
-/// answered.
+/// Time until a master asks again, if no manager and not even its own port has answered.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 
-/// How long the answer of a standby counts that it is one: it takes over after three questions,
+/// Time for which a standby's answer proves that it is still one: it takes over after three polls,
 /// 100 ms apart, that this manager leaves unanswered.
 const FRESH: Duration = Duration::from_millis(100);
 
 /// Why this subnet manager may no longer be the only master.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum MastershipDoubt {
-    /// Another master shows itself, and this one ran all the time: precedence decides.
+    /// Another master appeared, while this one ran all the time: precedence decides.
     Rival,
-    /// This process did not run for a while: another master has taken over.
+    /// This process was paused: another master has taken over.
     Paused,
 }
 
-/// A question of the inquiry.
+/// A query of the inquiry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Question {
     /// PortInfo of the own port.
     OwnPort(PortKey),
     /// SMInfo of the manager behind a port.
     Manager(PortKey),
-    /// SMInfo of the manager at a LID, which the own port's MasterSMLID or another's shows.
+    /// SMInfo of the manager at a LID that a MasterSMLID shows.
     Lid(Lid),
 }
 
-/// Signs that another manager acts as master.
+/// A sign that another manager acts as master.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suspicion {
-    /// The other manager's LID, where it is known.
+    /// LID of the other manager; `None` if it is not known.
     pub(crate) lid: Option<Lid>,
 }
 
-/// The questions and their answers so far.
+/// The queries and their answers so far.
 #[derive(Debug)]
 pub(crate) struct Inquiry {
     doubt: MastershipDoubt,
-    /// When the questions were asked; `None` once those with an answer were asked again.
+    /// Time of the queries; `None` once those that were answered were repeated.
     asked: Option<Time>,
-    /// Questions without an answer.
+    /// Number of queries without an answer.
     waiting: usize,
     /// Ports whose manager has answered.
     heard: BTreeSet<PortKey>,
-    /// The LID of another master that no known port has.
+    /// LID of another master that no known port has.
     unknown_master: Option<Lid>,
-    /// Another manager has written the own port since the last reading.
+    /// Whether another manager has written the own port since the last reading.
     overwritten: bool,
     own_port_silent: bool,
-    /// When the inquiry asks all questions again, because the own port did not answer.
+    /// Time at which the inquiry repeats all queries, because the own port did not answer.
     again_at: Option<Time>,
-    /// Until when the inquiry waits for the answer whether the epoch is still this manager's.
+    /// Time until which the inquiry waits for the answer whether this manager still holds the
+    /// epoch.
     pub(crate) epoch_until: Option<Time>,
-    /// Another manager holds the epoch: without another master in sight, this one discovers again.
+    /// Whether another manager holds the epoch: unless another master is found, this one discovers
+    /// again.
     pub(crate) is_deposed: bool,
 }
 
 impl Inquiry {
-    /// When [`Core::inquire_again`] has something to do.
+    /// Time at which [`Core::inquire_again`] has something to do; `None` if never.
     pub(crate) fn deadline(&self) -> Option<Time> {
         [self.again_at, self.epoch_until]
             .into_iter()
@@ -134,7 +135,7 @@ pub(crate) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortK
 }
 
 impl Core {
-    /// Whether this manager may write hardware now: as the master without an open inquiry.
+    /// Whether this manager may write hardware now: it is master, and no inquiry is open.
     pub(crate) fn may_set(&self) -> bool {
         self.config.mode == Mode::Manage
             && self.election.role == Role::Master
@@ -142,19 +143,19 @@ impl Core {
             && self.epoch.permits()
     }
 
-    /// Whether another manager may have taken the subnet over from this master, and an inquiry is to
-    /// find it.
+    /// Whether another manager may have taken the subnet over from this master, which an inquiry
+    /// shall find out.
     pub(crate) fn may_be_replaced(&self) -> bool {
         let inquiry = self.election.inquiry.as_ref();
         inquiry.is_some_and(|inquiry| inquiry.doubt == MastershipDoubt::Paused)
     }
 
-    /// This process did not run until now, for so long that another manager may have taken the
+    /// Handles a pause of this process that was so long that another manager may have taken the
     /// subnet over.
     ///
-    /// Silence across a pause proves nothing: the client repeats the Gets that were out, and no
-    /// Sets. An epoch that this manager does not manage with yet proves nothing either, nor does a
-    /// claim whose answer comes after the pause.
+    /// Silence across a pause proves nothing: the client repeats the open Gets, but no Sets. An
+    /// epoch that this manager does not yet hold as master proves nothing either, nor does a claim
+    /// whose answer comes after the pause.
     pub(crate) fn on_pause(&mut self, now: Time) {
         self.halt_push();
         self.forget_silence();
@@ -191,8 +192,8 @@ impl Core {
         }
     }
 
-    /// Suspects another master if a PortInfo that a sweep read shows a new MasterSMLID where it
-    /// showed this manager's before.
+    /// Suspects another master, if a PortInfo read by a sweep shows a new MasterSMLID in place of
+    /// this manager's.
     pub(crate) fn suspect_another_master(&mut self, query: Query, data: &[u8; 64]) {
         let Query::Port(key) = query else { return };
         let Some(own) = self.local_port().map(|info| info.lid()) else {
@@ -224,7 +225,7 @@ impl Core {
         }
     }
 
-    /// Asks all questions about another master; earlier answers no longer count.
+    /// Sends all queries about another master; earlier answers no longer count.
     pub(crate) fn inquire(&mut self, doubt: MastershipDoubt, lid: Option<Lid>, now: Time) {
         let is_checked = doubt == MastershipDoubt::Paused && self.check_epoch();
         let Some(local) = self.inventory.local else {
@@ -253,8 +254,8 @@ impl Core {
         }
     }
 
-    /// An epoch that was granted while the inquiry is open may be of before the pause: asks whether
-    /// it still is this manager's.
+    /// Checks an epoch that was granted while the inquiry is open: the grant may be from before the
+    /// pause.
     pub(crate) fn check_granted(&mut self, now: Time) {
         if self.may_be_replaced()
             && self.check_epoch()
@@ -306,7 +307,7 @@ impl Core {
         });
     }
 
-    /// Takes the answer to `question`, or its silence.
+    /// Handles the answer to `question`, or its silence.
     pub(crate) fn on_inquiry(
         &mut self,
         question: Question,
@@ -332,7 +333,7 @@ impl Core {
         }
     }
 
-    /// Takes the own port's PortInfo, whose MasterSMLID shows its master.
+    /// Handles PortInfo of the own port, whose MasterSMLID shows its master.
     fn on_own_port(&mut self, key: PortKey, info: &PortInfo) {
         let known = self.inventory.port(key).and_then(|port| port.info);
         let Some(known) = known else { return };
@@ -348,7 +349,7 @@ impl Core {
         }
     }
 
-    /// Takes the SMInfo of the manager behind a port, or its silence.
+    /// Handles SMInfo of the manager behind a port, or its silence.
     fn on_manager(&mut self, key: PortKey, info: Option<&SmInfo>) {
         self.inventory.put_manager(key, info.copied());
         if let Some(inquiry) = &mut self.election.inquiry {
@@ -363,7 +364,7 @@ impl Core {
         let is_other = info.guid() != self.own_guid() && self.counts(info.guid(), info.sm_key());
         match self.inventory.by_lid(lid) {
             Some(key) if self.inventory.local != Some(key) => self.on_manager(key, Some(info)),
-            // LIDs were assigned anew: a discovery finds the port of this LID.
+            // LIDs were assigned anew: a discovery finds the port with this LID.
             _ if is_other && info.sm_state() == SmState::Master => {
                 if let Some(inquiry) = &mut self.election.inquiry {
                     inquiry.unknown_master = Some(lid);
@@ -373,7 +374,8 @@ impl Core {
         }
     }
 
-    /// Decides as soon as the answers suffice: the first other master does; silence takes its time.
+    /// Decides as soon as the answers suffice: the first other master decides at once; silence
+    /// needs the full time.
     fn weigh(&mut self, now: Time) {
         let Some(inquiry) = &self.election.inquiry else {
             return;
@@ -387,7 +389,7 @@ impl Core {
             return;
         }
         if !shows_master && inquiry.own_port_silent {
-            // Without its own port, this manager can neither decide nor set.
+            // Without answers of its own port, this manager can neither decide nor set.
             if let Some(inquiry) = &mut self.election.inquiry {
                 inquiry.again_at = Some(now + ASK_AGAIN);
             }
@@ -420,7 +422,7 @@ impl Core {
         }
     }
 
-    /// Asks the own port and the managers that have answered once more: another question, or the
+    /// Asks the own port and the managers that have answered once more: another query, or the
     /// shared store, kept the inquiry open for so long that one of them may have taken over since.
     fn ask_heard_again(&mut self) {
         let Some(inquiry) = &mut self.election.inquiry else {
@@ -435,7 +437,7 @@ impl Core {
         }
     }
 
-    /// Another master ran beside this one: precedence decides.
+    /// Handles other masters that ran at the same time: precedence decides.
     fn face_rivals(&mut self, others: &[Other], now: Time) {
         let identity = self.identity();
         let verdict = role::decide(&self.election.role, others, identity, self.own_guid(), None);
@@ -467,11 +469,13 @@ impl Core {
             &mut Answers::to(&mut self.work, &mut self.outbox),
         );
         self.stand_by(master.clone(), now);
-        // As the standby that it is now: a master's priority is no precedence over its successor.
+        // The trap states the priority of a standby: a master's priority gives no precedence over
+        // its successor.
         self.draw_attention(&master);
     }
 
-    /// Another manager is master, and is not to be met at a known port: discovers the subnet again.
+    /// Discovers the subnet again, because another manager is master and is not found at a known
+    /// port.
     pub(crate) fn discover_again(&mut self, cause: impl Into<String>, now: Time) {
         self.drop_stage();
         self.election.role = Role::Discovering;
@@ -479,8 +483,8 @@ impl Core {
         self.publish(now);
     }
 
-    /// No other master is there, or this one has precedence. If another manager wrote meanwhile,
-    /// sweeps everything and reads the tables back.
+    /// Stays master: there is no other master, or this one has precedence. If another manager wrote
+    /// meanwhile, sweeps everything and reads the tables back.
     fn remain_master(&mut self, overwritten: bool) {
         if overwritten {
             self.election.unsure.clear();
@@ -495,7 +499,8 @@ impl Core {
         }
     }
 
-    /// Sends trap 144 to weaker masters, so that they hand over, and keeps them for the operator.
+    /// Sends trap 144 to masters with lower precedence, so that they hand over, and keeps them for
+    /// the operator.
     pub(crate) fn warn_rivals(&mut self, others: Vec<Other>, predecessor: Option<Guid>) {
         let mut rivals = others;
         rivals.retain(|other| other.is_master() && Some(other.guid) != predecessor);
@@ -511,7 +516,7 @@ impl Core {
         self.election.rivals.iter().filter(move |_| is_master)
     }
 
-    /// Asks all questions again if that is due, and waits for the store no longer than it may.
+    /// Repeats all queries if that is due, and stops waiting for the store when its time is over.
     pub(crate) fn inquire_again(&mut self, now: Time) {
         if let Some(inquiry) = &mut self.election.inquiry {
             inquiry.epoch_until.take_if(|until| *until <= now);
@@ -527,7 +532,7 @@ impl Core {
         }
     }
 
-    /// Ends the inquiry without a verdict: another event has settled it.
+    /// Ends the inquiry without a decision, because another event has settled it.
     pub(crate) fn drop_inquiry(&mut self) {
         if self.election.inquiry.take().is_some() {
             self.client
@@ -535,7 +540,7 @@ impl Core {
         }
     }
 
-    /// Withdraws every Set of a push under way, unanswered ones included; the push ends at once.
+    /// Withdraws every Set of a push under way, including unanswered ones; the push ends at once.
     fn halt_push(&mut self) {
         let Stage::Pushing(push) = &mut self.stage else {
             return;
@@ -588,7 +593,7 @@ impl Core {
         }
     }
 
-    /// Takes the SMInfo of a manager that was silent before.
+    /// Handles SMInfo of a manager that was silent before.
     pub(crate) fn on_silent_manager(
         &mut self,
         key: PortKey,

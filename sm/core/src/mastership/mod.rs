@@ -7,13 +7,13 @@
 //!                              ahead, reading ahead), or from a sweep of everything
 //! ```
 
-mod apart;
 pub(crate) mod election;
 pub(crate) mod epoch;
 pub(crate) mod following;
 pub(crate) mod inquiry;
 mod lost_registrations;
 pub(crate) mod news;
+mod partitioned;
 mod peer_polls;
 mod plan_ahead;
 mod reading_ahead;
@@ -26,13 +26,13 @@ use self::following::Follower;
 use self::plan_ahead::Preparation;
 use self::succession::Succession;
 
-/// Readings and plans of a standby, ready for a takeover.
+/// Readings and plans of a standby, for a takeover.
 #[derive(Default, Debug)]
 pub(crate) struct Standby {
-    /// How it keeps up with the master.
+    /// How the standby follows the master.
     pub(crate) follower: Follower,
-    /// Its plan, made ahead.
+    /// The plan made ahead.
     pub(crate) preparation: Preparation,
-    /// The first pass after a master whose subnet it had read.
+    /// The first pass after a master whose subnet the standby had read.
     pub(crate) succession: Succession,
 }

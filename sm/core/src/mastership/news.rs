@@ -1,4 +1,4 @@
-//! News for managers that share the store: what is being written, and what has changed.
+//! State for other managers that share the store: what is being written, and what has changed.
 
 use std::sync::Arc;
 
@@ -12,37 +12,37 @@ use rsm_state::Ticket;
 /// State that other managers read in the store.
 #[derive(Default, Debug)]
 pub(crate) struct SharedNews {
-    /// Hardware is being written, or may be, as the store has it.
+    /// Whether hardware is being written, or may be, according to the store.
     is_pushing: bool,
-    /// Notes what changes in the hardware.
+    /// Records what changes in the hardware.
     surveyor: Surveyor,
-    /// A rotation of M_Keys that the store has, before its first Set.
+    /// A rotation of M_Keys that was announced in the store, before its first Set.
     rotation: Option<AnnouncedRotation>,
 }
 
-/// A rotation that managers sharing the store are told of, before its first Set.
+/// A rotation that was announced to managers sharing the store, before its first Set.
 #[derive(Debug)]
 pub(crate) struct AnnouncedRotation {
     pub(crate) generations: Generations,
-    /// When it begins.
+    /// Start of the rotation.
     pub(crate) due: Time,
-    /// The commands that wait for it.
+    /// Commands that wait for it.
     pub(crate) tickets: Vec<Ticket>,
 }
 
-/// The meaning of the end of a pass for others.
+/// Meaning of the end of a pass for other managers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PushEnd {
-    /// Nothing that they do not know.
+    /// Nothing has changed for them.
     NoNews,
-    /// A push has ended that they know of.
+    /// An announced push has ended.
     Pushed,
     /// The hardware has changed without a push.
     Changed,
 }
 
 impl SharedNews {
-    /// As an earlier run left them.
+    /// The state that an earlier run left.
     pub(crate) fn new(is_pushing: bool) -> SharedNews {
         SharedNews {
             is_pushing,
@@ -50,27 +50,27 @@ impl SharedNews {
         }
     }
 
-    /// This manager begins to write hardware.
+    /// Starts as a master that begins to write hardware.
     pub(crate) fn begin(&mut self) {
         self.surveyor.begin();
     }
 
-    /// Until the end of a pass the hardware may hold what no plan says.
+    /// Records that, until the end of a pass, the hardware may hold something that no plan has.
     pub(crate) fn doubt(&mut self) {
         self.is_pushing = true;
     }
 
-    /// A push begins. Returns whether the store does not know.
+    /// Records that a push begins. Returns whether it must be announced in the store.
     pub(crate) fn begin_push(&mut self) -> bool {
         !std::mem::replace(&mut self.is_pushing, true)
     }
 
-    /// A part is being written.
+    /// Records that a part is being written.
     pub(crate) fn note_set(&mut self, part: WrittenPart) {
         self.surveyor.note_set(part);
     }
 
-    /// A pass has ended that left nothing open.
+    /// Records the end of a pass that left nothing open.
     pub(crate) fn end_push(&mut self, of_multicast: bool) -> PushEnd {
         match (self.is_pushing, of_multicast) {
             (true, true) => PushEnd::NoNews,
@@ -83,12 +83,12 @@ impl SharedNews {
         }
     }
 
-    /// The hardware holds the plan of this number.
+    /// Records that the hardware holds the plan with this number.
     pub(crate) fn conclude(&mut self, plan: u64, fabric: &Arc<Fabric>) {
         self.surveyor.conclude(plan, fabric);
     }
 
-    /// The state goes to the store, with the number of a plan.
+    /// Records that the state is being stored, with the number of a plan.
     pub(crate) fn tell(&mut self, plan: u64) {
         self.surveyor.tell(plan);
     }
@@ -101,7 +101,7 @@ impl SharedNews {
         self.is_pushing
     }
 
-    /// The rotation that is announced.
+    /// The announced rotation; `None` if there is none.
     pub(crate) fn rotation(&self) -> Option<&AnnouncedRotation> {
         self.rotation.as_ref()
     }
@@ -116,7 +116,7 @@ impl SharedNews {
         self.is_pushing = true;
     }
 
-    /// The announced rotation, if it is due at `now`.
+    /// Takes the announced rotation, if it is due at `now`.
     pub(crate) fn take_rotation(&mut self, now: Time) -> Option<AnnouncedRotation> {
         self.rotation.take_if(|rotation| rotation.due <= now)
     }

@@ -1,11 +1,11 @@
-//! The questions of a standby to a master that shares its store.
+//! Polls of a master that shares the standby's store.
 //!
-//! Such a master runs rsm, and all that it knows is in the store: to take over from it is cheap, so
-//! the standby asks it ten times a second. Other masters are asked at the pace of
+//! Such a master runs rsm, and the store has all of its state. A takeover from it is cheap, so that
+//! the standby polls it ten times per second. Other masters are polled at the interval
 //! [`CoreConfig::standby_poll`](super::CoreConfig::standby_poll).
 //!
-//! The pause after which a master doubts itself is shorter beside such a standby than the time
-//! after which the standby replaces it.
+//! With such a standby, the pause after which a master doubts that it is still master is shorter
+//! than the time after which the standby replaces it.
 
 use std::time::Duration;
 
@@ -18,43 +18,43 @@ use super::epoch::Holding;
 use crate::Core;
 use crate::requests::{Context, routes};
 
-/// Time between two questions. The client repeats one that is not answered within it.
+/// Time between two polls. The client repeats a poll that is not answered within it.
 const PEER_POLL: Duration = Duration::from_millis(100);
 
-/// Questions in a row without an answer after which the master is gone.
+/// Successive unanswered polls after which the master is gone.
 const PEER_POLL_LIMIT: u32 = 3;
 
-/// How long the master may be silent here while it shows signs of life in the store: a long
-/// computation delays its answers, and a cable that is gone ends them.
+/// Time for which the master may be silent here while it shows signs of life in the store: a long
+/// computation delays its answers, and a lost cable ends them.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The questions, and their answers so far.
+/// The polls, and their answers so far.
 #[derive(Debug, Default)]
 pub(crate) struct PeerPolls {
-    /// When the next question is due; `None`: the master shares no store, or there is none.
+    /// Time of the next poll; `None` if there is no master, or it does not share the store.
     next: Option<Time>,
-    /// A question is not answered yet.
+    /// Whether a poll is not answered yet.
     is_open: bool,
-    /// Questions in a row without an answer.
+    /// Number of successive unanswered polls.
     silent: u32,
-    /// When the first of them was sent.
+    /// Time of the first of these.
     since: Option<Time>,
 }
 
 impl PeerPolls {
-    /// For how long the master has not answered; `None` if it has, or is not asked.
+    /// Time for which the master has not answered; `None` if it has, or is not polled.
     pub(crate) fn silent_for(&self, now: Time) -> Option<Duration> {
         self.since.map(|since| now.since(since))
     }
 
-    /// When [`Core::poll_peer`] has something to do.
+    /// Time at which [`Core::poll_peer`] has something to do; `None` if never.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.next
     }
 }
 
 impl Core {
-    /// Begins to ask the master often, if it holds the epoch of the shared store.
+    /// Begins to poll the master often, if it holds the epoch of the shared store.
     pub(crate) fn begin_peer_polls(&mut self, now: Time) {
         let is_peer = match &self.election.role {
             Role::Standby { master } => {
@@ -71,14 +71,14 @@ impl Core {
         }
     }
 
-    /// Questions without an answer so far say nothing about the master.
+    /// Forgets the unanswered polls, which say nothing about the master.
     pub(crate) fn forget_silence(&mut self) {
         self.election.silent_polls = 0;
         let polls = &mut self.election.peer_polls;
         (polls.is_open, polls.silent, polls.since) = (false, 0, None);
     }
 
-    /// Asks the master, if that is due; after its silence claims the epoch over it.
+    /// Polls the master, if that is due; claims the epoch after its silence.
     pub(crate) fn poll_peer(&mut self, now: Time) {
         if self.election.peer_polls.next.is_none_or(|due| due > now) {
             return;
@@ -117,7 +117,7 @@ impl Core {
         let Some((path, alternate)) = self.inventory.way_to(port) else {
             return;
         };
-        // The master repairs routes by LID sooner than this manager learns of other cables.
+        // The master repairs LID routes sooner than this manager learns about other cables.
         let is_turn = !(silent / 2).is_multiple_of(2);
         let lid = Some(lid).filter(|lid| is_turn && lid.is_unicast());
         self.submit(Request {
@@ -133,24 +133,24 @@ impl Core {
         });
     }
 
-    /// Takes the answer to a question, or its silence.
+    /// Handles the answer to a poll, or its silence.
     pub(crate) fn on_peer_poll(&mut self, completion: &Completion<Context>) {
         let Ok(response) = &completion.outcome else {
-            // The next question counts this one as unanswered.
+            // The next poll counts this one as unanswered.
             return;
         };
         let info = SmInfo::from_data(&response.data);
-        // A master hides its SM_Key (0) from a question with a key of before (IBA 14.2.4.2).
+        // A master hides its SM_Key (0) from a request with an old key (IBA 14.2.4.2).
         let shows_other_key = ![0, self.config.identity.sm_key].contains(&info.sm_key());
         if !response.status.is_ok() || shows_other_key {
             return;
         }
         if let Role::Standby { master } = &self.election.role {
             if info.guid() != master.guid {
-                // Its LID has gone to another manager.
+                // The LID now belongs to another manager.
                 return;
             }
-            // The master may have rotated its keys: all others are tried with the new generation.
+            // The master may have rotated its keys: others are tried with the new generation.
             self.inventory.key_answered(master.port, completion.m_key);
             self.follow_generations();
         }
@@ -159,7 +159,7 @@ impl Core {
         if info.sm_state() == SmState::Master {
             self.withdraw_claim();
         } else if matches!(self.election.role, Role::Standby { .. }) {
-            // It is no longer master: the usual question decides which manager is.
+            // The polled manager is no longer master: the usual poll finds out which manager is.
             self.work.poll_master();
         }
     }

@@ -1,14 +1,14 @@
-//! The plan of a standby, made ahead: a takeover follows it by what has changed since.
+//! The plan that a standby makes ahead: after a takeover, only changes since then must be planned.
 //!
-//! After each reading of the subnet the standby plans as it would after a takeover, from what the
-//! store shows: with the two managers' LIDs in their new places. The plan is never in force. It is
-//! the predecessor of the first plan after a takeover, if that has the same LIDs and host order, and
-//! so is its comparison with the hardware of the first one after a takeover.
+//! After each reading of the subnet, the standby plans as it would after a takeover, from the state
+//! in the store and with the two managers' LIDs exchanged. The plan is never in force. After a
+//! takeover with the same LIDs and host order, the first plan follows it, and the first comparison
+//! with the hardware follows its comparison.
 
 use std::sync::Arc;
 
 use rsm_gdr::host_order::HostPositions;
-use rsm_hardware::diff::{Comparison, Looked, Reregister};
+use rsm_hardware::diff::{Comparison, LastComparison, Reregister};
 use rsm_plan::lids::Claims;
 use rsm_plan::{Outcome, Plan, PlanJob};
 use rsm_state::Role;
@@ -16,7 +16,7 @@ use rsm_state::Role;
 use crate::Core;
 use crate::event::Effect;
 
-/// The inputs of a plan ahead beside the subnet.
+/// The inputs of a plan ahead, except the subnet.
 #[derive(Clone, Debug)]
 struct Basis {
     claims: Arc<Claims>,
@@ -34,21 +34,21 @@ impl Basis {
 struct Prepared {
     basis: Basis,
     plan: Arc<Plan>,
-    /// Its comparison with the hardware.
-    looked: Looked,
+    /// Comparison of the plan with the hardware.
+    last_comparison: LastComparison,
 }
 
-/// The plan ahead, and the one under way.
+/// The last plan ahead, and the job under way.
 #[derive(Default, Debug)]
 pub(crate) struct Preparation {
     last: Option<Prepared>,
     under_way: Option<Basis>,
-    /// Another reading has ended meanwhile.
+    /// Whether another reading has ended meanwhile.
     is_due: bool,
 }
 
 impl Core {
-    /// Plans ahead, if the subnet was read as of the last plan of the master.
+    /// Plans ahead, if the subnet was read as of the master's last plan.
     pub(crate) fn prepare(&mut self) {
         let Role::Standby { master } = &self.election.role else {
             return;
@@ -64,7 +64,7 @@ impl Core {
         let mut claims = self.plans.assigned.claims.clone();
         self.exchange_lids(master, &mut claims);
         let positions = self.plans.assigned.positions.clone();
-        // A plan with other LIDs cannot be followed: only changes of the subnet are looked at.
+        // A plan with other LIDs cannot be followed: only changes of the subnet are followed.
         let before = self.standby.preparation.last.take();
         let before = before.filter(|before| before.basis.is(&claims, &positions));
         let job = PlanJob {
@@ -85,17 +85,18 @@ impl Core {
         self.outbox.push(Effect::Prepare(Box::new(job)));
     }
 
-    /// Takes a plan ahead.
+    /// Handles a plan ahead.
     pub(crate) fn on_prepared(&mut self, outcome: Outcome) {
         let basis = self.standby.preparation.under_way.take();
         let basis = basis.filter(|_| matches!(self.election.role, Role::Standby { .. }));
         if let (Some(basis), Outcome::Plan(plan)) = (basis, outcome) {
-            // Which lanes the switches hold, only the plan of the master knows.
+            // Only the master's plan shows which lanes the switches hold.
             let is_single = plan.routing.lanes.is_single();
             let before = self.standby.preparation.last.take();
             self.standby.preparation.last = is_single.then(|| Prepared {
                 basis,
-                looked: self.compare_ahead(&plan, before.map(|before| before.looked)),
+                last_comparison: self
+                    .compare_ahead(&plan, before.map(|before| before.last_comparison)),
                 plan,
             });
         }
@@ -104,8 +105,9 @@ impl Core {
         }
     }
 
-    /// The comparison of the hardware with a plan that is not in force, from the one before it.
-    fn compare_ahead(&self, plan: &Arc<Plan>, before: Option<Looked>) -> Looked {
+    /// Compares the hardware with a plan that is not in force; follows the comparison `before`, if
+    /// there is one.
+    fn compare_ahead(&self, plan: &Arc<Plan>, before: Option<LastComparison>) -> LastComparison {
         let comparison = Comparison {
             inventory: &self.inventory,
             fabric: &self.fabric,
@@ -117,11 +119,11 @@ impl Core {
         let scope = before.and_then(|before| before.scope(&comparison).ok());
         let changes = comparison.changes(scope.as_ref());
         debug_assert!(scope.is_none() || changes == comparison.changes(None));
-        Looked::new(&changes, &comparison)
+        LastComparison::new(&changes, &comparison)
     }
 
-    /// Goes on from the plan ahead, at a takeover with the state of the store: if it has the same
-    /// LIDs and host order. Returns the plan.
+    /// Continues from the plan ahead after a takeover with the state of the store, if LIDs and host
+    /// order are the same. Returns the plan.
     pub(crate) fn take_prepared(&mut self) -> Option<Arc<Plan>> {
         let prepared = self.standby.preparation.last.take();
         let prepared = prepared.filter(|prepared| {
@@ -129,7 +131,7 @@ impl Core {
                 .basis
                 .is(&self.plans.assigned.claims, &self.plans.assigned.positions)
         })?;
-        self.writing.go_on_from(prepared.looked);
+        self.writing.go_on_from(prepared.last_comparison);
         Some(prepared.plan)
     }
 

@@ -1,5 +1,5 @@
-//! The reading ahead of a standby: what a takeover asks first is asked while the master is silent
-//! and may only be busy.
+//! The reading ahead of a standby: while the master is silent, and may only be busy, it reads what
+//! a takeover needs first.
 //!
 //! ```text
 //!  a question unanswered ──▶ SwitchInfo, and the blocks with the managers' LIDs ──▶ known
@@ -7,11 +7,11 @@
 //!        └── silent for long enough here and in the store ──▶ the epoch ──▶ takeover ┘
 //! ```
 //!
-//! Only a standby that has read the subnet as of the master's last plan reads ahead, Gets only. The
-//! result counts for [`FRESH`], and only for a grant whose state is that of the last reading: a
-//! master that was writing meanwhile has told the store. A reading that is still under way at the
-//! grant goes on as the first one of the takeover. Ports that changed are read only then: the standby
-//! keeps its way to a master that may come back.
+//! Only a standby that has read the subnet as of the master's last plan reads ahead, and it sends
+//! only Gets. The result is valid for [`FRESH`], and only for a grant whose state is that of the
+//! last reading: a master that was writing meanwhile has announced that in the store. A reading
+//! still under way at the grant continues as the first one of the takeover. Ports that changed are
+//! read only then: the standby keeps its path to a master that may come back.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,21 +24,21 @@ use rsm_state::Role;
 use crate::Core;
 use crate::stage::Stage;
 
-/// How long after its begin a reading ahead counts: longer than a takeover waits for a silent
-/// master.
+/// Time for which a reading ahead is valid after its start: longer than a takeover waits for a
+/// silent master.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// A reading ahead.
+/// State of a reading ahead.
 #[derive(Debug)]
 pub(crate) struct ReadingAhead {
     began: Time,
-    /// The number of its sweep.
+    /// Number of its sweep.
     sweep: u32,
     /// Blocks of forwarding tables that it reads.
     pub(crate) blocks: BTreeSet<(Guid, u16)>,
     /// Switches that showed PortStateChange.
     pub(crate) reported: BTreeSet<Guid>,
-    /// It has ended, and nothing contradicts the last reading of the subnet.
+    /// Whether it has ended, and nothing contradicts the last reading of the subnet.
     is_complete: bool,
 }
 
@@ -49,11 +49,11 @@ impl ReadingAhead {
 }
 
 impl Core {
-    /// Lets the reading ahead begin, if the master does not answer and the subnet was read as it
-    /// left it. At most one counts at a time.
+    /// Queues a reading ahead, if the master does not answer and the subnet was read as the master
+    /// left it. Only one is valid at a time.
     pub(crate) fn start_reading_ahead(&mut self, now: Time) {
         let reading_ahead = self.standby.follower.reading_ahead.as_ref();
-        // A takeover reads ARInfo anew, which only then is in doubt.
+        // A takeover marks ARInfo as unverified, and reads it again.
         let routes_adaptively =
             self.config.policy.adaptive.is_on() || self.inventory.adaptive().next().is_some();
         if reading_ahead.is_some_and(|reading_ahead| reading_ahead.is_fresh(now))
@@ -64,7 +64,7 @@ impl Core {
         }
         match &self.stage {
             Stage::Idle => {}
-            // The question of the usual pace waits for the same silent manager, for seconds.
+            // The slower usual poll waits for the same silent manager, for seconds.
             Stage::Sweeping(sweep) if sweep.asks_managers_only() => self.drop_stage(),
             _ => return,
         }
@@ -72,7 +72,7 @@ impl Core {
         self.work.read_ahead();
     }
 
-    /// The sweep of the reading ahead.
+    /// Starts the sweep of the reading ahead; `None` if there is none to start.
     pub(crate) fn begin_reading_ahead(&mut self, now: Time) -> Option<Sweep> {
         let Role::Standby { master } = &self.election.role else {
             return None;
@@ -117,20 +117,20 @@ impl Core {
         self.meter.discard();
         if sweep.found_stale() || sweep.owes_more(&self.inventory) {
             self.standby.follower.reading_ahead = None;
-            // The subnet is not as it was read: it is read again, by this manager as the standby or
-            // as the master.
+            // The subnet is not as it was read. This manager reads it again, as the standby or as
+            // the master.
             self.standby.follower.lose_reading(now);
         }
         true
     }
 
-    /// Takes a reading ahead that has ended and counts.
+    /// Takes a reading ahead that has ended and is valid; `None` if there is none.
     pub(crate) fn take_reading_ahead(&mut self, now: Time) -> Option<ReadingAhead> {
         let reading_ahead = self.standby.follower.reading_ahead.take()?;
         (reading_ahead.is_complete && reading_ahead.is_fresh(now)).then_some(reading_ahead)
     }
 
-    /// Whether the reading ahead under way can go on as the first one of a takeover.
+    /// Whether the reading ahead under way can continue as the first reading of a takeover.
     pub(crate) fn goes_on_reading_ahead(&self, now: Time) -> bool {
         let reading_ahead = self.standby.follower.reading_ahead.as_ref();
         self.standby.follower.is_current

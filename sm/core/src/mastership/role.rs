@@ -12,7 +12,7 @@ use rsm_state::{Identity, Other, Role};
 pub(crate) enum ElectionOutcome {
     /// This manager takes this role.
     Be(Role),
-    /// This manager is master, and hands the subnet over to this one.
+    /// This manager is master, and hands the subnet over to the other one.
     HandOver(Other),
 }
 
@@ -38,8 +38,7 @@ pub(crate) fn others(inventory: &Inventory) -> Vec<Other> {
     ports.filter_map(other).collect()
 }
 
-/// Whether this subnet manager has precedence over another: the higher priority, then the lower
-/// GUID.
+/// Whether this subnet manager has precedence over another: by higher priority, then by lower GUID.
 pub(crate) fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> bool {
     (identity.priority, Reverse(own_guid)) > other.precedence()
 }
@@ -47,8 +46,8 @@ pub(crate) fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> boo
 /// Decides after a sweep which manager is master.
 ///
 /// A subnet manager that is new in the subnet lets a master stay. A master hands over to a manager
-/// with precedence, be that standby or master of another part of the subnet. `others` are those
-/// that count: managers with another SM_Key are no managers of this subnet (IBA 14.4.1).
+/// with precedence, whether that is standby or master of another part of the subnet. `others` are
+/// those that count: managers with another SM_Key do not belong to this subnet (IBA 14.4.1).
 /// `predecessor`, which has just handed over, is no rival, whatever state its SMInfo showed.
 pub(crate) fn decide(
     role: &Role,

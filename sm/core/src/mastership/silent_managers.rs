@@ -1,8 +1,9 @@
-//! Subnet managers that show themselves (IsSM) and do not answer SMInfo: stopped, or hanging.
+//! Subnet managers that are visible (IsSM) and do not answer SMInfo, because they were stopped or
+//! hang.
 //!
-//! The silence of a manager says nothing about its host, whose other attributes the host's own agent
-//! answers. So it counts against no node; each light sweep asks the manager again, and reads the
-//! PortInfo that shows whether there still is one.
+//! A manager's silence says nothing about its host, whose other attributes the host's agent
+//! answers. So it does not count against a node. Each light sweep asks the manager again, and reads
+//! the PortInfo that shows whether there still is one.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ use super::election::cable_of;
 #[derive(Default, Debug)]
 pub(crate) struct SilentManagers {
     ports: BTreeSet<PortKey>,
-    /// Those of the last published snapshot.
+    /// Ports in the last published snapshot.
     published: BTreeSet<PortKey>,
 }
 
@@ -35,8 +36,8 @@ impl SilentManagers {
         self.ports.iter().copied()
     }
 
-    /// Forgets managers that no longer show themselves in `inventory`. Returns whether others are
-    /// silent than were published.
+    /// Forgets managers that are no longer visible in `inventory`. Returns whether the silent ones
+    /// differ from the published ones.
     pub(crate) fn follow(&mut self, inventory: &Inventory) -> bool {
         self.ports.retain(|&port| {
             let info = inventory.port(port).and_then(|port| port.info.as_ref());
@@ -49,7 +50,7 @@ impl SilentManagers {
         is_news
     }
 
-    /// The managers that show themselves and do not answer.
+    /// Findings about visible managers that do not answer.
     pub(crate) fn findings<'a>(
         &'a self,
         inventory: &'a Inventory,

@@ -8,9 +8,9 @@
 //!   plan ──▶ blocks to write that were not read now ──▶ read them ──▶ push ──▶ the whole subnet is read
 //! ```
 //!
-//! No block is written over entries that this pass has not read, so that a change of the master
-//! that the store did not show is not undone. Whatever differs from the last reading and is no
-//! report of a port, and every change other than routes and PortInfo, ends the pass: the whole
+//! No block is written over entries that this pass has not read, so that no change of the master
+//! that the store did not show is undone. The pass ends if anything differs from the last reading
+//! and is no report of a port, or if anything but routes and PortInfo must change. Then the whole
 //! subnet is read before anything is written, as after a master that shares no store.
 
 use std::collections::BTreeSet;
@@ -27,25 +27,25 @@ use rsm_state::Role;
 use crate::stage::Stage;
 use crate::{Core, Pass};
 
-/// Why the pass begins.
+/// Cause of the pass.
 const CAUSE: &str = "the master is gone, whose subnet was read before";
 
 /// State of the pass.
 #[derive(Default, Debug)]
 pub(crate) struct Succession {
-    /// The port of the manager before.
+    /// Port of the former manager.
     before: Option<PortKey>,
     /// The plan made ahead.
     pub(crate) prepared: Option<Arc<Plan>>,
     /// Blocks of forwarding tables that this pass has read.
     blocks: BTreeSet<(Guid, u16)>,
-    /// Ports whose PortInfo this pass has read, or takes as the last reading showed it.
+    /// Ports whose PortInfo this pass has read, or is known from the last reading.
     ports: BTreeSet<PortKey>,
-    /// The plan of this pass waits for blocks to be read.
+    /// Whether the plan of this pass waits for blocks to be read.
     is_planned: bool,
 }
 
-/// The next step of a pass, before its push.
+/// Decision of a pass before its push.
 enum Verdict {
     Push,
     Read(Vec<Query>),
@@ -53,7 +53,7 @@ enum Verdict {
 }
 
 impl Core {
-    /// Begins to manage the subnet after the manager of the role before.
+    /// Begins to manage the subnet after the manager in the role `before`.
     pub(crate) fn succeed(&mut self, before: &Role, now: Time) {
         let goes_on = self.goes_on_reading_ahead(now);
         let is_current = std::mem::take(&mut self.standby.follower.is_current);
@@ -64,7 +64,7 @@ impl Core {
                     prepared: self.take_prepared(),
                     ..Succession::default()
                 };
-                // Its SMInfo is of the time when it answered.
+                // The former master's SMInfo is from the time when it answered.
                 self.inventory.put_manager(master.port, None);
                 if goes_on {
                     self.go_on_as_succession();
@@ -85,7 +85,8 @@ impl Core {
         }
     }
 
-    /// The sweep of the pass: whether anything has changed, and the entries of the managers' LIDs.
+    /// Starts the sweep of the pass, which reads whether anything has changed, and the entries of
+    /// the managers' LIDs.
     pub(crate) fn begin_succession(&mut self, now: Time) -> Sweep {
         let before = self.standby.succession.before;
         let (sweep, blocks) = match (self.take_reading_ahead(now), self.inventory.local) {
@@ -106,7 +107,7 @@ impl Core {
         sweep
     }
 
-    /// Lets the reading ahead that is under way be the sweep of the pass.
+    /// Makes the reading ahead under way the sweep of the pass.
     fn go_on_as_succession(&mut self) {
         if let (Some(reading_ahead), Stage::Sweeping(sweep)) =
             (self.standby.follower.reading_ahead.take(), &mut self.stage)
@@ -126,7 +127,7 @@ impl Core {
         self.standby.succession.ports = ports.into_iter().flatten().collect();
     }
 
-    /// The blocks of forwarding tables with the LIDs of this manager and the one `before`.
+    /// The blocks of forwarding tables with the LIDs of this manager and of the one `before`.
     pub(crate) fn managers_blocks(&self, before: Option<PortKey>) -> BTreeSet<u16> {
         let lid = |key: PortKey| Some(self.inventory.port(key)?.info.as_ref()?.lid());
         let lids = [self.inventory.local, before].into_iter().flatten();
@@ -134,7 +135,7 @@ impl Core {
         lids.map(|lid| (lid.index() / LFT_BLOCK) as u16).collect()
     }
 
-    /// Goes on after a sweep of the pass.
+    /// Continues after a sweep of the pass.
     pub(crate) fn end_succession_sweep(&mut self, sweep: &Sweep, rewires: bool, now: Time) {
         if sweep.found_stale() || sweep.owes_more(&self.inventory) {
             return self.give_up_succession();
@@ -152,8 +153,8 @@ impl Core {
         }
     }
 
-    /// Before a push: whether the pass may write these changes now. Otherwise it reads what is
-    /// missing, or gives up.
+    /// Whether the pass may write these changes now. Otherwise it reads what is missing, or gives
+    /// up.
     pub(crate) fn may_succeed(&mut self, changes: &Changes) -> bool {
         if self.pass != Pass::Succession {
             return true;
@@ -188,7 +189,7 @@ impl Core {
         self.standby.succession = Succession::default();
         self.pass = Pass::Full;
         self.stage = Stage::Idle;
-        // It was made for tables that are not what the switches hold, perhaps.
+        // The plan may have been made for tables that switches do not hold.
         self.plans.drop_in_force();
         self.writing.forget_comparison();
         self.meter.discard();
@@ -200,15 +201,15 @@ impl Core {
         self.ask_hosts_again();
     }
 
-    /// The pass has ended: the whole subnet is read, for changes of the master that the store did
-    /// not show.
+    /// Ends the pass: the whole subnet is read, for changes of the master that the store did not
+    /// show.
     pub(crate) fn end_succession(&mut self) {
         if self.pass == Pass::Succession {
             self.standby.succession = Succession::default();
             self.pass = Pass::Full;
             self.work
                 .sweep_everything(true, "the whole subnet is read after the takeover");
-            // Not before hosts have answers again.
+            // Hosts must get answers first.
             self.fence_switches();
             self.ask_hosts_again();
         }
@@ -247,7 +248,7 @@ impl Succession {
     }
 }
 
-/// Whether a port gets more than PortInfo: nothing of this was read in this pass.
+/// Whether a port gets more than PortInfo, which this pass has not read.
 fn is_more_than_info(change: &PortChange) -> bool {
     !change.p_keys.is_empty() || change.reregister.is_some()
 }

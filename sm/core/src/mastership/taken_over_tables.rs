@@ -1,13 +1,13 @@
-//! Whether the tables count that the manager before left in switches.
+//! Decides whether the tables count that the former manager left in switches.
 //!
 //! A switch forwards by the tables that it reads back, so that a restart or a takeover finds
-//! nothing to write. The exception is a switch that another manager set to adaptive routing:
+//! nothing to write. The exception is a switch on which another manager turned adaptive routing on:
 //! packets leave by the ports of groups, and the LinearForwardingTable may be one that the switch
 //! holds and does not use.
 //!
 //! The table of such a switch counts as not held, block by block, until the switch acknowledges a
 //! Set, and the core turns adaptive routing off in ARInfo before the first new table. ARInfo is
-//! read only from kinds of switches that have it, when the core finds them with tables.
+//! read only from kinds of switches that have it, and only if they hold tables.
 
 use rsm_config::Takeover;
 use rsm_hardware::sweep::inventory::Inventory;
@@ -15,28 +15,29 @@ use rsm_ids::{Guid, Lid};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::{InventoryPort, InventorySwitch, Mark};
 
-/// How far tables of another manager count.
+/// Which tables of former managers count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trust {
     pub(crate) takeover: Takeover,
     pub(crate) routes_adaptively: bool,
-    /// This manager has stored state: tables of a manager at this port are its own.
+    /// Whether this manager has stored state, so that the tables of a manager at this port are its
+    /// own.
     pub(crate) remembers: bool,
 }
 
-/// Begins to manage the subnet: the manager before may have turned adaptive routing on since
-/// this one first read the switches.
+/// Begins to manage the subnet. The former manager may have turned adaptive routing on since this
+/// one first read the switches.
 pub(crate) fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
-    // The standby's searches for paths are no part of the takeover.
+    // A standby's searches for paths do not belong to the takeover.
     drop(inventory.take_searched());
     inventory.forget_taken_over();
     let switches = inventory.switches();
-    // The others are not touched: what is known of them stays as it was last computed.
-    let doubtful: Vec<Guid> = switches
-        .filter(|(_, _, switch)| routes_adaptively || is_doubtful(switch))
+    // Other switches are not touched: what is known of them stays as last computed.
+    let unverified: Vec<Guid> = switches
+        .filter(|(_, _, switch)| routes_adaptively || is_unverified(switch))
         .map(|(guid, ..)| guid)
         .collect();
-    for guid in doubtful {
+    for guid in unverified {
         if let Some(switch) = inventory.switch_mut(guid) {
             switch.lft.trust();
             switch.adaptive.forget();
@@ -45,8 +46,8 @@ pub(crate) fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
     }
 }
 
-/// Decides for each switch that was written after `since` whether its tables count, after a sweep
-/// as the master.
+/// Decides after a sweep as the master whether the tables count, for each switch that was written
+/// after `since`.
 pub(crate) fn decide(inventory: &mut Inventory, since: Mark, trust: Trust) {
     let own = inventory.own_port().and_then(|port| port.info.as_ref());
     let own_lid = own.map_or(Lid::NONE, |info| info.lid());
@@ -66,7 +67,7 @@ pub(crate) fn decide(inventory: &mut Inventory, since: Mark, trust: Trust) {
     }
 }
 
-/// Distrusts all tables: the operator wants every block written.
+/// Distrusts all tables, because the operator wants every block written.
 pub(crate) fn distrust_all(inventory: &mut Inventory) {
     for switch in inventory.switches_mut() {
         switch.lft.distrust();
@@ -75,7 +76,7 @@ pub(crate) fn distrust_all(inventory: &mut Inventory) {
     }
 }
 
-/// Switches whose packets may take other paths than the routes in force.
+/// Findings about switches whose packets may take other paths than the routes in force.
 pub(crate) fn findings(inventory: &Inventory) -> impl Iterator<Item = Finding> + '_ {
     inventory.adaptive().filter_map(move |guid| {
             let node = inventory.node(guid)?;
@@ -104,14 +105,14 @@ pub(crate) fn findings(inventory: &Inventory) -> impl Iterator<Item = Finding> +
         })
 }
 
-/// Whether a manager that was not master a moment ago knows less of a switch than it had read.
-fn is_doubtful(switch: &InventorySwitch) -> bool {
+/// Whether less is known about a switch than was read, for a manager that has just become master.
+fn is_unverified(switch: &InventorySwitch) -> bool {
     switch.ar_info().is_some() || switch.keeps_adaptive_routing || !switch.lft.is_trusted()
 }
 
-/// Takes adaptive routing over that the manager before left on, if its tables were read back as a
-/// whole, and packets without a choice take the forwarding table that the switch shows. Whether the
-/// groups are those of the plan is for the difference.
+/// Takes over adaptive routing that the former manager left on, if the tables were read back as a
+/// whole, and packets without a choice follow the forwarding table that the switch shows. The
+/// difference finds out whether the groups are those of the plan.
 fn adopt(switch: &mut InventorySwitch) {
     let Some(info) = switch.ar_info().filter(|info| info.uses_groups()) else {
         return;
@@ -124,7 +125,8 @@ fn adopt(switch: &mut InventorySwitch) {
     }
 }
 
-/// Whether another manager was the last to manage a switch, by the MasterSMLID of its port 0.
+/// Whether another manager was the last to manage a switch, according to the MasterSMLID of its
+/// port 0.
 fn is_foreign(ports: &[InventoryPort], own_lid: Lid, remembers: bool) -> bool {
     let info = ports.first().and_then(|port| port.info.as_ref());
     let last = info.map_or(Lid::NONE, |info| info.master_sm_lid());

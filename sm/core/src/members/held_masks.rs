@@ -6,8 +6,8 @@ use rsm_hardware::sweep::inventory::Inventory;
 use rsm_model::Mark;
 use rsm_model::mft_image::HeldMasks;
 
-/// The multicast tables of all switches, kept from job to job: a job costs only the
-/// switches written since the last one.
+/// Multicast tables of all switches, kept from job to job: a job costs time only for the switches
+/// written since the last one.
 #[derive(Default)]
 pub(super) struct KeptMasks {
     held: Arc<HeldMasks>,
@@ -15,7 +15,7 @@ pub(super) struct KeptMasks {
 }
 
 impl KeptMasks {
-    /// As `inventory` has them now.
+    /// The tables in `inventory` now.
     pub(super) fn of(&mut self, inventory: &Inventory) -> Arc<HeldMasks> {
         for guid in inventory.written_since(self.mark) {
             let switch = inventory.node(guid).and_then(|node| node.switch.as_ref());

@@ -1,10 +1,11 @@
-//! Inherited multicast members: group members that only the hardware knows.
+//! Inherited multicast members: group members that only the hardware shows.
 //!
 //! A manager that takes over a running subnet without the registrations (the store is lost, or
-//! another manager was master) learns of members as they join again. Until then, the receivers in
-//! the switches' multicast tables stay members: the first port to join must not cut off all others.
+//! another manager was master) learns about members as they join again. Until then, the receivers
+//! in the switches' multicast tables stay members: the first port to join must not cut off all
+//! others.
 //!
-//! Inherited members count until they have joined anew, and no longer than [`INHERITED_FOR`].
+//! Inherited members count until they have joined again, and at most for [`INHERITED_FOR`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,32 +17,33 @@ use rsm_model::fabric::{Fabric, NodeIx, PortRef};
 use rsm_model::mft_image::HeldMasks;
 use rsm_plan::groups::{GroupMembers, GroupSet};
 
-/// How long inherited members stay: longer than thousands of hosts take to join again after a
-/// reregistration request.
+/// Time for which inherited members stay: longer than thousands of hosts take to join again after a
+/// request to register again.
 pub const INHERITED_FOR: Duration = Duration::from_secs(300);
 
-/// The inherited members.
+/// State of the inherited members.
 #[derive(Debug, Default)]
 pub(super) enum Inherited {
-    /// The SA has not yet said whether its group set is complete.
+    /// The SA has not yet reported whether its group set is complete.
     #[default]
     Unasked,
     /// The SA's group set is incomplete: the multicast tables of the switches must be read.
     Due,
-    /// Until this time, by multicast LID and port GUID: members that have not joined since, and
-    /// whether they receive.
+    /// Members that have not joined again, by multicast LID and port GUID, and whether they
+    /// receive; valid until this time.
     Until(Time, BTreeMap<Lid, BTreeMap<Guid, bool>>, Joined),
     /// Only ports that joined are members.
     Over,
 }
 
-/// By multicast LID: the registered members when [`Inherited::with`] last merged the inherited ones
-/// into them, and the merged set. Unchanged registered members give the same `Arc`, so that the
-/// plan sees no change.
+/// For each multicast LID, the registered members when [`Inherited::with`] last merged the
+/// inherited ones into them, and the merged set. Unchanged registered members give the same `Arc`,
+/// so that the plan sees no change.
 type Joined = BTreeMap<Lid, (Option<Arc<GroupMembers>>, Arc<GroupMembers>)>;
 
 impl Inherited {
-    /// Reads the multicast tables again after a takeover: another master may have written them.
+    /// Reads the multicast tables again after a takeover, because another master may have written
+    /// them.
     pub(super) fn look_again(&mut self) {
         *self = Inherited::Due;
     }
@@ -62,7 +64,8 @@ impl Inherited {
         }
     }
 
-    /// Removes members that the SA's group set has now: their registration counts from now on.
+    /// Removes members that the SA's group set has now, because their registration counts from now
+    /// on.
     pub(super) fn heard(&mut self, groups: &GroupSet) {
         if matches!(self, Inherited::Unasked) {
             *self = if groups.partial {
@@ -86,7 +89,7 @@ impl Inherited {
         found.retain(|_, ports| !ports.is_empty());
     }
 
-    /// `groups` with the inherited members.
+    /// Merges the inherited members into `groups`.
     pub(super) fn with(&mut self, groups: &Arc<GroupSet>) -> Arc<GroupSet> {
         let Inherited::Until(_, found, joined) = self else {
             return groups.clone();
@@ -115,7 +118,7 @@ impl Inherited {
         Arc::new(all)
     }
 
-    /// When the inherited members expire.
+    /// Time at which the inherited members expire; `None` if there are none.
     pub(super) fn deadline(&self) -> Option<Time> {
         match self {
             Inherited::Until(until, ..) => Some(*until),
@@ -133,8 +136,8 @@ impl Inherited {
     }
 }
 
-/// The members that the switches' multicast tables show. The tables do not show send-only members:
-/// port 0 of a switch that takes part in a tree without a known member at it stands for them.
+/// The members that the switches' multicast tables show. Send-only members do not show: port 0 of a
+/// switch that is part of a tree without a known member at the switch stands for them.
 fn members(
     fabric: &Fabric,
     masks: &HeldMasks,
@@ -162,7 +165,7 @@ fn members(
     found
 }
 
-/// The end ports at a switch, by the switch's port that leads to them: first its own port 0, then
+/// The end ports at a switch, with the switch's port that leads to them: first its own port 0, then
 /// those at its cables.
 fn ends(fabric: &Fabric, switch: NodeIx) -> Vec<(PortNum, Guid)> {
     let at = |port| PortRef { node: switch, port };

@@ -1,4 +1,4 @@
-//! The members of multicast groups, as a plan takes them.
+//! The members of multicast groups, as input of plans.
 //!
 //! ```text
 //! the SA's members ─▶ with those that only switches know ─▶ ports in the place of virtual ports ─▶ plan
@@ -24,7 +24,7 @@ use vport_owners::VPortOwners;
 /// Members of multicast groups.
 #[derive(Default)]
 pub(super) struct Members {
-    /// Those that the SA has; `None` before its first report.
+    /// Members registered with the SA; `None` before its first report.
     registered: Option<Arc<GroupSet>>,
     inherited: Inherited,
     owners: VPortOwners,
@@ -32,23 +32,24 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// The SA has these members now.
+    /// Records the members registered with the SA now.
     pub(super) fn note(&mut self, registered: Arc<GroupSet>) {
         self.inherited.heard(&registered);
         self.registered = Some(registered);
     }
 
-    /// The SA passes its members on anew.
+    /// Forgets the registered members; the SA will report them again.
     pub(super) fn forget_registered(&mut self) {
         self.registered = None;
     }
 
-    /// Takes those members anew that switches know: another master may have written their tables.
+    /// Inherits members from the switches again, because another master may have written their
+    /// tables.
     pub(super) fn inherit_again(&mut self) {
         self.inherited.look_again();
     }
 
-    /// When inherited members expire.
+    /// Time at which inherited members expire; `None` if there are none.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.inherited.deadline()
     }
@@ -58,8 +59,8 @@ impl Members {
         self.inherited.expire(now)
     }
 
-    /// The members for a plan at `now`, if they are known and routed, and the multicast tables of
-    /// switches.
+    /// The members for a plan at `now`, `None` unless they are known and multicast is routed; and
+    /// the multicast tables of switches.
     pub(super) fn for_plan(
         &mut self,
         fabric: &Arc<Fabric>,

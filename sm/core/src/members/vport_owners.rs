@@ -7,7 +7,7 @@ use rsm_ids::Guid;
 use rsm_model::fabric::Fabric;
 use rsm_plan::groups::{GroupMembers, GroupSet};
 
-/// The port GUID of each virtual port's GUID, of one model of the subnet.
+/// Port GUID of the host's port for each virtual port's GUID, in one model of the subnet.
 #[derive(Clone, Default, Debug)]
 pub(super) struct VPortOwners {
     fabric: Option<Arc<Fabric>>,
@@ -15,7 +15,7 @@ pub(super) struct VPortOwners {
 }
 
 impl VPortOwners {
-    /// `groups` with ports in the place of their virtual ports.
+    /// Replaces virtual ports in `groups` by their hosts' ports.
     pub(super) fn replaced(
         &mut self,
         fabric: &Arc<Fabric>,
@@ -83,7 +83,7 @@ mod tests {
 
     const MLID: Lid = Lid(0xC000);
 
-    /// Groups with these members of one of them.
+    /// Groups of which one has these members.
     fn groups(members: &[(Guid, bool)]) -> Arc<GroupSet> {
         let ports = members.iter().copied().collect();
         Arc::new(GroupSet {

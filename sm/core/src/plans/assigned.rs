@@ -1,4 +1,5 @@
-//! LIDs, places and groups that plans have assigned: later plans keep them, and the store has them.
+//! LIDs, positions and groups that plans have assigned. Later plans keep them, and the store has
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,23 +10,23 @@ use rsm_plan::Plan;
 use rsm_plan::lids::{Claim, Claims, vport_claims};
 use rsm_routing::adaptive::GroupIds;
 
-/// Assignments of plans.
+/// Assignments that plans have made so far.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Assigned {
-    /// The LIDs of ports and virtual ports.
+    /// LIDs of ports and virtual ports.
     pub(crate) claims: Arc<Claims>,
-    /// The positions of compute ports in the host order.
+    /// Positions of compute ports in the host order.
     pub(crate) positions: Arc<HostPositions>,
-    /// The groups of leaves for adaptive routing.
+    /// Numbers of the groups of leaves for adaptive routing.
     pub(crate) group_ids: GroupIds,
 }
 
 /// The result of [`Assigned::take`].
 #[derive(Default, Debug)]
 pub(crate) struct Taken {
-    /// Anything is new, and belongs into the store.
+    /// Whether anything is new, and must be stored.
     pub(crate) is_news: bool,
-    /// Ports with another LID than they hold.
+    /// Ports that get another LID than they hold.
     pub(crate) moved: Vec<Guid>,
 }
 
@@ -70,8 +71,8 @@ impl Assigned {
         taken
     }
 
-    /// The same for virtual ports. A claim ends when its LID is given to another GUID: the GUIDs of
-    /// virtual machines that never come back are no more than there are LIDs.
+    /// Takes the claims of virtual ports. A claim ends when its LID is given to another GUID, so
+    /// that GUIDs of virtual machines that never come back are no more than there are LIDs.
     fn take_vport_claims(&mut self, plan: &Plan, before: Option<&Plan>) -> bool {
         if before.is_some_and(|before| Arc::ptr_eq(&before.lids, &plan.lids)) {
             return false;
@@ -90,8 +91,9 @@ impl Assigned {
         true
     }
 
-    /// Adds claims of the shared store that a running master does not have: their ports were away
-    /// since. Own claims to the same LIDs that the store does not have are newer, and end.
+    /// Adds claims of the shared store that a running master does not have, because their ports
+    /// have been absent since. Own claims to the same LIDs that the store does not have are newer,
+    /// and end.
     pub(crate) fn add_claims(&mut self, stored: &Claims) {
         let missing: BTreeMap<u32, Claim> = stored
             .iter()

@@ -8,18 +8,18 @@ use rsm_ids::Guid;
 use rsm_model::Mark;
 use rsm_plan::HeldTable;
 
-/// The forwarding tables of all switches, kept from job to job: a job costs only the switches
+/// Forwarding tables of all switches, kept from job to job: a job costs time only for the switches
 /// written since the last one.
 #[derive(Default)]
 pub(super) struct HeldTables {
-    /// In the order of their GUIDs. A job under way shares it.
+    /// Tables in the order of GUIDs. A job under way shares them.
     held: Arc<Vec<HeldTable>>,
     mark: Mark,
     suspects: BTreeSet<Guid>,
 }
 
 impl HeldTables {
-    /// As `inventory` has them now.
+    /// The tables in `inventory` now.
     pub(super) fn of(&mut self, inventory: &Inventory) -> Arc<Vec<HeldTable>> {
         let mut changed: BTreeSet<Guid> = inventory.written_since(self.mark).collect();
         changed.extend(self.suspects.symmetric_difference(&inventory.suspects));

@@ -1,4 +1,4 @@
-//! Plans: the one in force, the refused one, and what is needed to make the next.
+//! The plan in force, the refused one, and what the next plan needs.
 
 pub(super) mod assigned;
 pub(super) mod held_tables;
@@ -17,7 +17,7 @@ pub(super) struct Plans {
     in_force: Option<Arc<Plan>>,
     refused: Option<Arc<RefusedPlan>>,
     generation: u64,
-    /// The next plan gives every port a new LID.
+    /// Whether the next plan gives every port a new LID.
     reassigns_lids: bool,
     gpus: Arc<GpuInventory>,
     held: HeldTables,
@@ -26,7 +26,7 @@ pub(super) struct Plans {
 }
 
 impl Plans {
-    /// Before the first plan of a run.
+    /// State before the first plan of a run.
     pub(super) fn new(
         generation: u64,
         reassigns_lids: bool,
@@ -44,7 +44,7 @@ impl Plans {
         }
     }
 
-    /// The plan in force.
+    /// The plan in force; `None` if there is none.
     pub(super) fn in_force(&self) -> Option<&Arc<Plan>> {
         self.in_force.as_ref()
     }
@@ -54,7 +54,7 @@ impl Plans {
         self.refused.as_ref()
     }
 
-    /// The number of the last job, or of the last end of a push that others are told of.
+    /// Number of the last job, or of the last end of a push that was announced to others.
     pub(super) fn generation(&self) -> u64 {
         self.generation
     }
@@ -75,17 +75,17 @@ impl Plans {
         (self.in_force, self.refused) = (Some(plan), None);
     }
 
-    /// The plan in force stays, on a fabric for which another one was refused.
+    /// Keeps the plan in force, on a fabric for which another one was refused.
     pub(super) fn refuse(&mut self, refused: RefusedPlan) {
         self.refused = Some(Arc::new(refused));
     }
 
-    /// No plan is in force.
+    /// Drops the plan in force.
     pub(super) fn drop_in_force(&mut self) {
         self.in_force = None;
     }
 
-    /// No plan is in force, nor was any refused.
+    /// Drops the plan in force and the refused one.
     pub(super) fn clear(&mut self) {
         (self.in_force, self.refused) = (None, None);
     }
@@ -95,7 +95,7 @@ impl Plans {
         self.reassigns_lids
     }
 
-    /// From now on ports keep their LIDs.
+    /// Makes ports keep their LIDs from now on.
     pub(super) fn keep_lids(&mut self) {
         self.reassigns_lids = false;
     }
@@ -104,7 +104,7 @@ impl Plans {
         &self.gpus
     }
 
-    /// Hosts have told of their GPUs.
+    /// Records GPU inventories that hosts reported.
     pub(super) fn note_gpus(&mut self, gpus: Arc<GpuInventory>) {
         if self.gpus != gpus {
             self.gpus = gpus;

@@ -1,5 +1,5 @@
-//! Parts that routes go around: drained by an operator, or unhealthy. Drained parts are on trial, and
-//! taken back if ports would be cut off.
+//! Parts that routes avoid: drained by an operator, or unhealthy. Drained parts are on trial at
+//! first, and used again if ports would be cut off.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use rsm_state::Ticket;
 
 use super::{Answers, Trial};
 
-/// How many drained parts have findings of their own; the rest share one.
+/// Drained parts with findings of their own; the others share one.
 const FINDINGS: usize = 64;
 
-/// The parts to go around, and those on trial among them.
+/// The parts to avoid, including those on trial.
 #[derive(Debug)]
 pub(in super::super) struct Detours {
     avoid: Arc<Avoid>,
-    /// A drain that has not made a plan yet.
+    /// A drain that has no plan yet.
     trial: Option<Trial<BeforeDrain>>,
 }
 
 /// The state before a drain.
 #[derive(Clone, Debug)]
 struct BeforeDrain {
-    /// The parts to go back to.
+    /// The parts to restore.
     avoid: Arc<Avoid>,
     /// Whether the new parts are drained whatever they cut off.
     forced: bool,
@@ -37,7 +37,7 @@ impl Detours {
         Detours { avoid, trial: None }
     }
 
-    /// The parts for the next job, with those of a drain under way.
+    /// The parts for the next job, including those of a drain under way.
     pub(in super::super) fn planned(&self) -> &Arc<Avoid> {
         &self.avoid
     }
@@ -48,20 +48,21 @@ impl Detours {
         trial.map_or(&self.avoid, |trial| &trial.before.avoid)
     }
 
-    /// The parts that the next job is judged against, if it may be refused for cutting ports off.
+    /// The former parts with which the next job is compared, if it may be refused for cutting ports
+    /// off; else `None`.
     pub(in super::super) fn refusable(&self) -> Option<Arc<Avoid>> {
         let before = self.trial.as_ref().map(|trial| &trial.before);
         let refusable = before.filter(|before| !before.forced);
         refusable.map(|before| before.avoid.clone())
     }
 
-    /// Goes around other parts from now on, those of another manager.
+    /// Replaces the parts by those of another manager.
     pub(in super::super) fn replace(&mut self, avoid: Arc<Avoid>) {
         self.avoid = avoid;
     }
 
-    /// Plans around `parts` as well, and keeps them if no port would be cut off without them, or
-    /// if the operator insists.
+    /// Plans without `parts` as well, and keeps them drained if no port would be cut off, or if the
+    /// operator insists.
     pub(in super::super) fn drain(
         &mut self,
         parts: &BTreeMap<Part, Reason>,
@@ -98,11 +99,11 @@ impl Detours {
         answers.promise(ticket, "drained parts are used again");
     }
 
-    /// Goes around these unhealthy parts, and no other ones. Returns whether that needs a plan.
+    /// Replaces the unhealthy parts to avoid. Returns whether that needs a plan.
     pub(in super::super) fn isolate(&mut self, parts: &BTreeMap<Part, String>) -> bool {
         let is_unhealthy = |(_, reason): (Part, &Reason)| matches!(reason, Reason::Unhealthy(_));
         if parts.is_empty() && !self.avoid.parts().any(is_unhealthy) {
-            // Nothing is copied for it.
+            // An unchanged set is not copied.
             return false;
         }
         if let Some(trial) = &mut self.trial {
@@ -148,7 +149,7 @@ impl Detours {
         }
     }
 
-    /// The findings about drained parts, so that none is forgotten.
+    /// Findings about drained parts, so that none is forgotten.
     pub(in super::super) fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let drained = self.in_force().drained();
         let mut findings: Vec<Finding> = drained

@@ -1,5 +1,5 @@
-//! Another engine: tried, and taken back if the proof refutes its routes. An engine on trial has no
-//! other engines after it.
+//! Another engine on trial: the former one is restored if the proof refutes its routes. No other
+//! engine replaces an engine on trial.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ pub(in super::super) struct EngineTrial(Option<Trial<BeforeEngine>>);
 /// The state before another engine.
 #[derive(Clone, Copy, Debug)]
 struct BeforeEngine {
-    /// The engine to go back to.
+    /// The engine to restore.
     engine: EngineKind,
-    /// Whether the new engine's tables may drop packets while they are written.
+    /// Whether packets may be dropped while the new engine's tables are written.
     when_cut_off: WhenCutOff,
 }
 
 impl EngineTrial {
-    /// Plans with `engine`, and keeps it if its plan is proved, and interrupts no port that the
-    /// operator has not accepted to be.
+    /// Plans with `engine`, and keeps it if its plan is proved, and drops only packets whose loss
+    /// the operator accepts.
     pub(in super::super) fn request(
         &mut self,
         engine: EngineKind,
@@ -49,7 +49,7 @@ impl EngineTrial {
         answers.promise(ticket, format!("engine {engine} requested"));
     }
 
-    /// Whether the next job is refused if its tables drop packets while they are written.
+    /// Whether the next job is refused if packets are dropped while its tables are written.
     pub(in super::super) fn refuses_interruption(&self) -> bool {
         let before = self.0.as_ref().map(|trial| trial.before);
         before.is_some_and(|before| before.when_cut_off == WhenCutOff::Refuse)
@@ -86,7 +86,7 @@ impl EngineTrial {
         }
     }
 
-    /// Ends the trial without a verdict, for `reason`. The engine in the configuration stays.
+    /// Ends the trial without a decision, for `reason`. The engine of the configuration stays.
     pub(in super::super) fn abandon(&mut self, reason: &str, answers: &mut Answers) {
         if let Some(trial) = self.0.take() {
             answers.decline(trial.ticket, reason.to_owned());

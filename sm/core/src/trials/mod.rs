@@ -1,7 +1,8 @@
-//! Settings that operators ask for while rsm runs: on trial until the first plan with them.
+//! Settings that operators ask for while rsm runs. They are on trial until the first plan with
+//! them.
 //!
-//! Another engine, drained parts and changes of partitions wait for a job. Its plan keeps them; if it
-//! is refused, the setting before is in force again, and the issuer hears why.
+//! Another engine, drained parts and changes of partitions wait for a job. Its plan keeps them. If
+//! it is refused, the former setting is in force again, and the issuer gets the reason.
 
 mod detours;
 mod engine;
@@ -23,14 +24,14 @@ pub(super) use detours::Detours;
 use engine::EngineTrial;
 pub(super) use partitions::PartitionChanges;
 
-/// The settings on trial, and those in force that they change.
+/// The settings on trial, and the settings in force that they change.
 pub(super) struct Trials {
     pub(super) engine: EngineTrial,
     pub(super) detours: Detours,
     pub(super) partitions: PartitionChanges,
 }
 
-/// Where requests are answered: the waiting work, and the way to their issuers.
+/// How requests are answered: by the waiting work, and by effects to their issuers.
 pub(super) struct Answers<'a> {
     work: &'a mut Work,
     outbox: &'a mut Outbox,
@@ -40,9 +41,10 @@ pub(super) struct Answers<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Trial<T> {
     ticket: Ticket,
-    /// The setting to go back to.
+    /// Setting to restore.
     before: T,
-    /// The first job with the requested setting; plans of earlier jobs do not concern it.
+    /// Generation of the first job with the requested setting; plans of earlier jobs do not concern
+    /// it. `None` before there is one.
     generation: Option<u64>,
 }
 
@@ -56,24 +58,24 @@ impl<T> Trial<T> {
         }
     }
 
-    /// Notes the generation of the first job with the requested setting.
+    /// Records the generation of the first job with the requested setting.
     fn note(&mut self, generation: u64) {
         self.generation.get_or_insert(generation);
     }
 
-    /// Ends the trial if the job of this generation is its own.
+    /// Ends the trial if the job of this generation is its own. Returns it.
     fn end(trial: &mut Option<Trial<T>>, generation: u64) -> Option<Trial<T>> {
         trial.take_if(|trial| trial.generation == Some(generation))
     }
 
-    /// Ends the trial of `ticket` if no job has its setting yet.
+    /// Ends the trial of `ticket` if no job has its setting yet. Returns it.
     fn withdraw(trial: &mut Option<Trial<T>>, ticket: Ticket) -> Option<Trial<T>> {
         trial.take_if(|trial| trial.ticket == ticket && trial.generation.is_none())
     }
 }
 
 impl Trials {
-    /// Nothing is on trial; these settings are in force.
+    /// State without trials; these settings are in force.
     pub(super) fn new(
         avoid: Arc<Avoid>,
         overlay: Arc<Overlay>,
@@ -93,13 +95,14 @@ impl Trials {
         self.detours.begin(generation);
     }
 
-    /// Keeps what the plan of the job of `generation` has. Returns whether the store should know.
+    /// Keeps the settings of the job of `generation`, which made a plan. Returns whether they must
+    /// be stored.
     pub(super) fn pass(&mut self, generation: u64) -> bool {
         self.engine.pass(generation);
         self.detours.pass(generation) | self.partitions.pass(generation)
     }
 
-    /// The job of `generation` was refused: goes back to the settings before those that it had.
+    /// Restores the settings from before those of the job of `generation`, which was refused.
     /// Returns whether it had any.
     pub(super) fn fail(
         &mut self,
@@ -117,8 +120,8 @@ impl Trials {
                 .end(&ChangeError::Plan { reason }, policy, fabric, answers)
     }
 
-    /// The issuer of `ticket` no longer waits. A setting that no job has yet is not tried; one that a
-    /// job has already is kept or taken back by its plan.
+    /// Handles that the issuer of `ticket` no longer waits. A setting that no job has yet is not
+    /// tried; one that a job already has is kept or dropped by its plan.
     pub(super) fn withdraw(
         &mut self,
         ticket: Ticket,
@@ -131,7 +134,7 @@ impl Trials {
         self.engine.withdraw(ticket, policy);
     }
 
-    /// Ends all trials without a verdict, for `reason`.
+    /// Ends all trials without a decision, for `reason`.
     pub(super) fn abandon(
         &mut self,
         reason: &str,
@@ -150,13 +153,13 @@ impl<'a> Answers<'a> {
         Answers { work, outbox }
     }
 
-    /// The request of `ticket` is planned for.
+    /// Completes `ticket` with the plan that includes its request.
     fn promise(&mut self, ticket: Ticket, cause: impl Into<String>) {
         self.work.plan_again(cause);
         self.work.promise(ticket);
     }
 
-    /// The plan with the request of `ticket` was refused.
+    /// Reports that the plan with the request of `ticket` was refused.
     fn refuse(&mut self, ticket: Ticket, error: &PlanError) {
         let ports = match error {
             PlanError::CutOff(cut_off) => cut_off.ports.len(),
@@ -172,13 +175,13 @@ impl<'a> Answers<'a> {
         });
     }
 
-    /// The request of `ticket` will not be done, for `reason`.
+    /// Reports that the request of `ticket` will not be done, for `reason`.
     fn decline(&mut self, ticket: Ticket, reason: String) {
         self.work.withdraw(ticket);
         self.outbox.decline(ticket, reason);
     }
 
-    /// The partition of `ticket` is not changed.
+    /// Reports that the partition of `ticket` is not changed.
     fn refuse_change(&mut self, ticket: Ticket, error: ChangeError) {
         self.work.withdraw(ticket);
         self.outbox.push(Effect::PartitionRefused { ticket, error });

@@ -1,8 +1,8 @@
 //! Changes of the partition overlay: waiting, on trial, in force.
 //!
-//! A change is checked when it comes, and waits for the next plan. All that wait go into one plan:
-//! if the core refuses it, none of them is in force. Those whose plan is accepted go to the store,
-//! and their callers hear of it when the hardware holds the plan.
+//! A change is checked when it arrives, and waits for the next plan. All waiting changes go into
+//! one plan: if the core refuses it, none of them comes into force. If it is accepted, the changes
+//! are stored, and their callers are informed when the hardware holds the plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::event::Effect;
 /// The partitions of file and overlay.
 #[derive(Debug)]
 pub(in super::super) struct PartitionChanges {
-    /// The partitions of the file.
+    /// Partitions of the file.
     file: Arc<Partitions>,
-    /// The overlay in the policy: that in force, or that on trial.
+    /// Overlay in the policy: in force, or on trial.
     current: Arc<Overlay>,
-    /// Conflicts of the two.
+    /// Conflicts between file and overlay.
     conflicts: Vec<Finding>,
     trial: Option<ChangesOnTrial>,
-    /// Changes that no job has yet. There are no more of them than callers that wait.
+    /// Changes that no job has yet; no more than callers that wait.
     waiting: Vec<(Ticket, Change)>,
-    /// `current` with the waiting changes.
+    /// `current` with the waiting changes applied.
     next: Arc<Overlay>,
 }
 
@@ -40,14 +40,14 @@ pub(in super::super) struct PartitionChanges {
 #[derive(Debug)]
 struct ChangesOnTrial {
     tickets: Vec<Ticket>,
-    /// The overlay to go back to.
+    /// Overlay to restore.
     before: Arc<Overlay>,
-    /// The job.
+    /// Generation of the job.
     generation: u64,
 }
 
 impl PartitionChanges {
-    /// The overlay beside the partitions of `policy`, which gets both.
+    /// State with the overlay and the partitions of `policy`, which gets both combined.
     pub(in super::super) fn new(
         overlay: Arc<Overlay>,
         policy: &mut Arc<Policy>,
@@ -64,7 +64,7 @@ impl PartitionChanges {
         state
     }
 
-    /// Lays the current overlay over the file, for the next jobs.
+    /// Combines the current overlay with the file, for the next jobs.
     fn lay(&mut self, policy: &mut Arc<Policy>) {
         let laid = self.current.over(&self.file);
         self.conflicts = laid.findings;
@@ -79,7 +79,7 @@ impl PartitionChanges {
         trial.map_or(&self.current, |trial| &trial.before)
     }
 
-    /// Takes a change if it can be made on top of those that wait.
+    /// Accepts a change, if it can be made after those that wait.
     pub(in super::super) fn change(
         &mut self,
         change: Change,
@@ -114,7 +114,7 @@ impl PartitionChanges {
             .push(Effect::PartitionTaken { ticket, effect });
     }
 
-    /// The overlay with those changes that wait, and this one.
+    /// The overlay with the waiting changes and this one.
     fn changed(
         &self,
         change: &Change,
@@ -145,7 +145,7 @@ impl PartitionChanges {
         let waiting = std::mem::take(&mut self.waiting);
         let mut tickets: Vec<Ticket> = waiting.into_iter().map(|(ticket, _)| ticket).collect();
         if let Some(trial) = self.trial.take() {
-            // Its job was discarded.
+            // The former job was discarded.
             tickets.extend(trial.tickets);
         }
         self.current = self.next.clone();
@@ -157,13 +157,14 @@ impl PartitionChanges {
         });
     }
 
-    /// Keeps the changes on trial if the accepted plan has them. Returns whether it has any.
+    /// Keeps the changes on trial, if the accepted plan has them. Returns whether it has any.
     pub(super) fn pass(&mut self, generation: u64) -> bool {
         let ended = self.trial.take_if(|trial| trial.generation <= generation);
         ended.is_some()
     }
 
-    /// Goes back to the overlay before, for `error`. Returns whether changes were on trial.
+    /// Restores the overlay from before the trial, because of `error`. Returns whether changes were
+    /// on trial.
     pub(super) fn end(
         &mut self,
         error: &ChangeError,
@@ -183,7 +184,8 @@ impl PartitionChanges {
         true
     }
 
-    /// Makes the waiting changes anew on the overlay as it is, and refuses those that no longer fit.
+    /// Applies the waiting changes again to the present overlay, and refuses those that no longer
+    /// fit.
     fn recheck(&mut self, fabric: &Fabric, answers: &mut Answers) {
         self.next = self.current.clone();
         for (ticket, change) in std::mem::take(&mut self.waiting) {
@@ -194,7 +196,7 @@ impl PartitionChanges {
         }
     }
 
-    /// Leaves out the change of `ticket` if no job has it yet: its issuer no longer waits.
+    /// Drops the change of `ticket`, whose issuer no longer waits, if no job has it yet.
     pub(super) fn withdraw(&mut self, ticket: Ticket, fabric: &Fabric, answers: &mut Answers) {
         let before = self.waiting.len();
         self.waiting.retain(|&(waiting, _)| waiting != ticket);
@@ -203,7 +205,7 @@ impl PartitionChanges {
         }
     }
 
-    /// Ends changes on trial and waiting ones without a verdict, for `reason`.
+    /// Ends changes on trial and waiting ones without a decision, for `reason`.
     pub(super) fn abandon(
         &mut self,
         reason: &str,
@@ -221,7 +223,7 @@ impl PartitionChanges {
         self.next = self.current.clone();
     }
 
-    /// Takes the partitions of a configuration that was read again, with its `policy`.
+    /// Uses the partitions of a configuration that was read again, with its `policy`.
     pub(in super::super) fn reload(
         &mut self,
         policy: &mut Arc<Policy>,
@@ -233,7 +235,7 @@ impl PartitionChanges {
         self.recheck(fabric, answers);
     }
 
-    /// Continues with the overlay of the master before.
+    /// Continues with the former master's overlay.
     pub(in super::super) fn adopt(
         &mut self,
         overlay: Arc<Overlay>,
@@ -247,13 +249,13 @@ impl PartitionChanges {
         self.lay(policy);
     }
 
-    /// Conflicts of overlay and file.
+    /// Findings about conflicts between overlay and file.
     pub(in super::super) fn findings(&self) -> &[Finding] {
         &self.conflicts
     }
 }
 
-/// Checks that the tables of present members hold their keys by the partitions `after`.
+/// Checks that the P_KeyTables of present members hold their keys in the partitions `after`.
 fn check_room(
     change: &Change,
     before: &Partitions,

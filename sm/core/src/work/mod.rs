@@ -7,16 +7,16 @@ use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_state::Ticket;
 
-/// Causes spelled out for the operator; the rest of a burst is a count.
+/// Causes named for the operator; the rest of a burst is counted.
 const CAUSES_SHOWN: usize = 3;
 
-/// The first pause before a repair.
+/// First pause before a repair.
 const REPAIR_FIRST: Duration = Duration::from_millis(250);
 
-/// The longest pause between repairs: a port that stays silent costs a few SMPs in this time.
+/// Longest pause between repairs: a port that stays silent costs a few SMPs in this time.
 const REPAIR_LAST: Duration = Duration::from_secs(30);
 
-/// `first`, doubled as often as `times` says, and at most `last`.
+/// `first`, doubled `times` times, and at most `last`.
 pub(super) fn doubled(first: Duration, times: u32, last: Duration) -> Duration {
     first.saturating_mul(1 << times.min(16)).min(last)
 }
@@ -35,26 +35,27 @@ pub struct Work {
     rebalance: bool,
     route_adaptively: bool,
     switches: BTreeSet<Guid>,
-    /// Whether the sweep under way has refused all of `switches`: it does so again, and thousands may
-    /// wait.
+    /// Whether the sweep under way has refused all of `switches`; it would do so again, and there
+    /// may be thousands.
     is_offered: bool,
     ports: BTreeSet<PortKey>,
-    /// Ports to be read once more, without a report of a change.
+    /// Ports to read once more, without a report of a change.
     unread: BTreeSet<PortKey>,
     causes: Vec<String>,
     more_causes: usize,
     tickets: Vec<Ticket>,
-    /// Switches to be swept at a later time.
+    /// Switches to sweep at a later time.
     later: BTreeMap<Guid, Time>,
-    /// When the next light sweep, or the next question to the master, is due.
+    /// Time of the next light sweep, or of the next poll of the master.
     light_at: Option<Time>,
-    /// When the next rebalancing step is due, unless the subnet changes before.
+    /// Time of the next rebalancing step, unless the subnet changes before.
     rebalance_at: Option<Time>,
     repairs: Repairs,
     not_before: Option<Time>,
-    /// From the next full sweep on, the tables that switches hold are distrusted.
+    /// Whether the next full sweep distrusts the tables that switches hold.
     rewrites: bool,
-    /// The last full sweep did not reach all known nodes; whether it was to read tables back.
+    /// Set if the last full sweep did not reach all known nodes; the value says whether it was an
+    /// audit.
     uncovered: Option<bool>,
 }
 
@@ -63,7 +64,7 @@ pub struct Work {
 struct Repairs {
     is_due: bool,
     at: Option<Time>,
-    /// Repairs without a clean end between them.
+    /// Number of repairs without a clean end between them.
     in_a_row: u32,
     /// Nodes (by port 0) that had not answered or were not written as planned at the last scheduled
     /// repair, and ports behind which no node answered.
@@ -73,76 +74,76 @@ struct Repairs {
 /// The next work for the stages.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Next {
-    /// Sweep everything; `audit`: read known tables back, too.
+    /// Sweep everything.
     Everything {
-        /// Whether to read known tables back.
+        /// Whether to read known tables back as well.
         audit: bool,
     },
-    /// Sweep these, and if `repair`, all nodes that owe an answer.
+    /// Sweep these switches and ports.
     Targets {
         /// Switches that changed.
         switches: BTreeSet<Guid>,
-        /// Ports that changed.
+        /// Ports that reported a change.
         ports: BTreeSet<PortKey>,
         /// Ports that may have changed.
         unread: BTreeSet<PortKey>,
-        /// Whether to repeat unanswered questions.
+        /// Whether to repeat unanswered queries.
         repair: bool,
     },
-    /// Ask for what the first push after a master needs whose subnet was read before.
+    /// Read what the first push needs after a master whose subnet was read before.
     Succession,
-    /// Ask for the same while the master is silent.
+    /// Read what a takeover needs, while the master is silent.
     ReadAhead,
-    /// Read again what the master has changed since this manager read it.
+    /// Read what the master has changed since this manager's last reading.
     Following,
     /// Ask all switches for SwitchInfo.
     Lightly,
-    /// Ask whether the master is still there.
+    /// Poll the master.
     Master,
-    /// Sweep nothing; plan anew.
+    /// Plan again, without a sweep.
     Plan,
-    /// Sweep nothing; plan multicast anew on the routes in force.
+    /// Plan multicast again on the routes in force, without a sweep.
     Groups,
-    /// Sweep nothing; take load off the fullest links.
+    /// Relieve the fullest links, without a sweep.
     Rebalance,
-    /// Sweep nothing; write the Sets of adaptive routing that waited for forwarding tables.
+    /// Write the Sets of adaptive routing that waited for forwarding tables, without a sweep.
     RouteAdaptively,
 }
 
 impl Work {
-    /// Sweep everything.
+    /// Queues a sweep of everything.
     pub(crate) fn sweep_everything(&mut self, audit: bool, cause: impl Into<String>) {
         self.everything = Some(self.everything.unwrap_or(false) | audit);
         self.because(cause);
     }
 
-    /// Ask for what the first push after the master needs, whose subnet was read before.
+    /// Queues the first reading after a master whose subnet was read before.
     pub(crate) fn succeed(&mut self, cause: impl Into<String>) {
         self.succession = true;
         self.because(cause);
     }
 
-    /// Ask for the same ahead of a takeover.
+    /// Queues the same reading ahead of a takeover.
     pub(crate) fn read_ahead(&mut self) {
         self.reads_ahead = true;
     }
 
-    /// Read again what the master has changed.
+    /// Queues a reading of what the master has changed.
     pub fn follow(&mut self) {
         self.following = true;
     }
 
-    /// Ask every switch whether anything changed.
+    /// Queues a light sweep.
     pub(crate) fn sweep_lightly(&mut self) {
         self.lightly = true;
     }
 
-    /// Ask whether the master is still there.
+    /// Queues a poll of the master.
     pub(crate) fn poll_master(&mut self) {
         self.master = true;
     }
 
-    /// A switch reported a change.
+    /// Queues a switch that reported a change.
     pub(crate) fn look_at(&mut self, switch: Guid, cause: impl Into<String>) {
         self.later.remove(&switch);
         self.is_offered = false;
@@ -151,19 +152,19 @@ impl Work {
         }
     }
 
-    /// Sweep a switch, but not before `when`.
+    /// Queues a switch, to be swept not before `when`.
     pub(crate) fn look_at_later(&mut self, switch: Guid, when: Time) {
         self.later.entry(switch).or_insert(when);
     }
 
-    /// A port reported a change.
+    /// Queues a port that reported a change.
     pub(crate) fn look_at_port(&mut self, port: PortKey) {
         if self.ports.insert(port) {
             self.because(format!("{port} changed"));
         }
     }
 
-    /// Read ports that may have changed and could not report it.
+    /// Queues ports that may have changed and could not report it.
     pub fn read_again(&mut self, ports: impl IntoIterator<Item = PortKey>) {
         self.unread.extend(ports);
         if !self.unread.is_empty() {
@@ -171,47 +172,47 @@ impl Work {
         }
     }
 
-    /// Plan anew.
+    /// Queues a plan.
     pub(crate) fn plan_again(&mut self, cause: impl Into<String>) {
         self.plan = true;
         self.because(cause);
     }
 
-    /// Plan multicast anew. It waits for the end of a push: if every port that joins cut a push
-    /// short, no push would end while thousands do.
+    /// Queues a plan of multicast. It waits for the end of a push: if every port that joins cut a
+    /// push short, no push would end while thousands join.
     pub fn regroup(&mut self) {
         self.groups = true;
     }
 
-    /// Take load off the fullest links, when there is no other work.
+    /// Queues a rebalancing step, for when there is no other work.
     pub fn rebalance(&mut self) {
         self.rebalance = true;
     }
 
-    /// Write the Sets of adaptive routing that waited for forwarding tables, when there is no other
-    /// work.
+    /// Queues the Sets of adaptive routing that waited for forwarding tables, for when there is no
+    /// other work.
     pub fn route_adaptively(&mut self) {
         self.route_adaptively = true;
     }
 
-    /// A plan with the latest groups is being made.
+    /// Records that a plan with the latest groups is being made.
     pub fn regrouped(&mut self) {
         self.groups = false;
     }
 
-    /// `ticket` is done when the work that waits now is.
+    /// Makes `ticket` complete with the work that waits now.
     pub fn promise(&mut self, ticket: Ticket) {
         self.tickets.push(ticket);
     }
 
-    /// The work of `ticket` will not happen.
+    /// Drops `ticket`, whose work will not happen.
     pub fn withdraw(&mut self, ticket: Ticket) {
         self.tickets.retain(|&waiting| waiting != ticket);
     }
 
-    /// Schedules the repair of what a pass left open: answers that are awaited, by port 0 of a node or
-    /// the port before it, and `failed` nodes, which are swept whole. `has_failed_sets`: Sets have
-    /// failed, perhaps of nodes that have answered everything.
+    /// Schedules the repair of what a pass left open: missing answers, by port 0 of a node or the
+    /// port before it, and `failed` nodes, which are swept as a whole. `has_failed_sets` says
+    /// whether Sets have failed, maybe on nodes that have answered everything.
     pub(crate) fn repair_pass(
         &mut self,
         awaiting_answer: BTreeSet<PortKey>,
@@ -220,12 +221,12 @@ impl Work {
         now: Time,
     ) {
         if !awaiting_answer.is_subset(&self.repairs.awaiting_answer) {
-            // The pauses of other nodes say nothing about one that is new here.
+            // The pauses for other nodes say nothing about a node that is new here.
             self.repaired();
         }
         if awaiting_answer.is_empty() {
             if has_failed_sets {
-                // They are tried again at their time, even if every node has answered.
+                // The others are tried again at their time, even if every node has answered.
                 return;
             }
             self.repaired();
@@ -235,12 +236,12 @@ impl Work {
         self.repairs.awaiting_answer = awaiting_answer;
     }
 
-    /// After a failure: sweeps what is awaited and `nodes` again after a pause.
+    /// Schedules a sweep of what is awaited and of `nodes` after a pause, because of a failure.
     pub fn repair(&mut self, nodes: impl IntoIterator<Item = Guid>, now: Time) {
         let due = now + self.next_pause();
         self.repairs.at = Some(self.repairs.at.map_or(due, |earlier| earlier.min(due)));
         for node in nodes {
-            // Never later than planned before.
+            // The sweep is never later than planned before.
             let when = self.later.entry(node).or_insert(due);
             *when = (*when).min(due);
         }
@@ -257,7 +258,7 @@ impl Work {
         pause
     }
 
-    /// Ends the pause after a failure: its cause is gone.
+    /// Ends the pause after a failure, whose cause is gone.
     pub fn go_on(&mut self) {
         self.not_before = None;
     }
@@ -267,17 +268,17 @@ impl Work {
         self.not_before.is_some()
     }
 
-    /// Nothing is left to be repaired.
+    /// Records that nothing is left to repair.
     pub fn repaired(&mut self) {
         (self.repairs.in_a_row, self.repairs.at) = (0, None);
     }
 
-    /// How many repairs in a row were needed so far.
+    /// Number of successive repairs so far.
     pub fn repairs(&self) -> u32 {
         self.repairs.in_a_row
     }
 
-    /// Makes the work due that waited for `now`.
+    /// Makes work due that waited for `now`.
     pub fn wake(&mut self, now: Time) {
         let due: Vec<Guid> = self
             .later
@@ -303,7 +304,7 @@ impl Work {
         }
     }
 
-    /// When [`Work::wake`] has something to do next.
+    /// Time at which [`Work::wake`] next has something to do; `None` if never.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         self.later
             .values()
@@ -334,7 +335,7 @@ impl Work {
     }
 
     /// Whether work waits that should not wait for the end of a push. A port that reports another
-    /// LID or capability can wait; most of these reports are echoes of the push itself.
+    /// LID or capability can wait, because most of these reports are caused by the push itself.
     pub(crate) fn is_urgent(&self) -> bool {
         self.plan
             || self.repairs.is_due
@@ -343,17 +344,17 @@ impl Work {
             || !self.switches.is_empty()
     }
 
-    /// Whether to plan anew, even if a sweep that goes first finds no change.
+    /// Whether to plan again, even if a preceding sweep finds no change.
     pub(crate) fn wants_plan(&self) -> bool {
         self.plan
     }
 
-    /// A plan of the latest state is being made.
+    /// Records that a plan of the latest state is being made.
     pub fn planned(&mut self) {
         (self.plan, self.rebalance) = (false, false);
     }
 
-    /// Takes the next work. Other work that it covers no longer waits.
+    /// Takes the next work. Other work that it includes no longer waits.
     pub fn take(&mut self) -> Option<Next> {
         if self.not_before.is_some() {
             return None;
@@ -413,7 +414,7 @@ impl Work {
     }
 
     /// Offers the switches that reported a change to the sweep under way; those that it does not
-    /// take wait for its end. Returns whether it took any.
+    /// accept wait for its end. Returns whether it accepted any.
     pub(crate) fn offer_switches(&mut self, mut takes: impl FnMut(Guid) -> bool) -> bool {
         if std::mem::replace(&mut self.is_offered, true) {
             return false;
@@ -428,44 +429,44 @@ impl Work {
         std::mem::take(&mut self.ports)
     }
 
-    /// The next light sweep is due at `when`, unless one is due before.
+    /// Schedules a light sweep at `when`, unless one is due before.
     pub(crate) fn sweep_lightly_at(&mut self, when: Time) {
         self.light_at.get_or_insert(when);
     }
 
-    /// The next question to the master is due at `when`.
+    /// Schedules the next poll of the master at `when`.
     pub(crate) fn poll_master_at(&mut self, when: Time) {
         self.light_at = Some(when);
     }
 
-    /// When a light sweep, or a question to the master, is due.
+    /// Time of the next light sweep or poll of the master; `None` if there is none.
     pub(crate) fn light_due(&self) -> Option<Time> {
         self.light_at
     }
 
-    /// Whether a light sweep is due at `now`; only once.
+    /// Whether a light sweep is due at `now`; true only once.
     pub(crate) fn take_light(&mut self, now: Time) -> bool {
         self.light_at.take_if(|due| *due <= now).is_some()
     }
 
-    /// The next rebalancing step is due at `when`; `None`: there is none.
+    /// Schedules the next rebalancing step at `when`; `None` for none.
     pub(crate) fn rebalance_at(&mut self, when: Option<Time>) {
         self.rebalance_at = when;
     }
 
-    /// Write all tables anew after the next full sweep.
+    /// Makes all tables be written again after the next full sweep.
     pub(crate) fn rewrite(&mut self) {
         self.rewrites = true;
         self.sweep_everything(true, "every forwarding table is to be written");
     }
 
-    /// Whether the full sweep that begins distrusts all tables; only once.
+    /// Whether the full sweep about to begin distrusts all tables; true only once.
     pub(crate) fn take_rewrite(&mut self) -> bool {
         std::mem::take(&mut self.rewrites)
     }
 
-    /// A full sweep has ended. `is_incomplete`: it did not reach all known nodes; it is repeated when
-    /// they answer again.
+    /// Records the end of a full sweep. If it did not reach all known nodes (`is_incomplete`), it
+    /// is repeated when they answer again.
     pub(crate) fn note_coverage(&mut self, audit: bool, is_incomplete: bool) {
         self.uncovered = is_incomplete.then_some(audit);
     }
@@ -475,14 +476,14 @@ impl Work {
         self.uncovered.is_none()
     }
 
-    /// Nodes answer again that a full sweep could not pass.
+    /// Handles nodes that answer again, and that a full sweep could not pass.
     pub(crate) fn cover(&mut self) {
         if let Some(audit) = self.uncovered.take() {
             self.sweep_everything(audit, "nodes answer that a full sweep could not pass");
         }
     }
 
-    /// The causes of the waiting work, as one phrase.
+    /// Causes of the waiting work, as one phrase.
     pub(crate) fn next_cause(&self) -> String {
         let mut text = self.causes.join("; ");
         if self.more_causes > 0 {
@@ -491,12 +492,12 @@ impl Work {
         text
     }
 
-    /// The time before which no work starts, after a failure.
+    /// Time before which no work starts, after a failure; else `None`.
     pub fn not_before(&self) -> Option<Time> {
         self.not_before
     }
 
-    /// The causes since the last call, as one phrase.
+    /// Causes since the last call, as one phrase.
     pub(crate) fn take_cause(&mut self) -> String {
         let text = self.next_cause();
         self.causes.clear();
@@ -504,7 +505,7 @@ impl Work {
         text
     }
 
-    /// The tickets of the work that is being done.
+    /// Tickets of the work that is being done.
     pub(crate) fn take_tickets(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.tickets)
     }

@@ -1,4 +1,4 @@
-//! Sets that have failed: the misses of their nodes, and the words for them.
+//! Failed Sets: the misses of their nodes, and findings about them.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::Guid;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Counts one miss for a node that left Sets of this push unanswered, however many.
+/// Counts one miss for each node that left Sets of this push unanswered, however many.
 pub(in super::super) fn count_misses(inventory: &mut Inventory, failures: &[FailedSet]) {
     let silent: BTreeSet<Guid> = failures
         .iter()
@@ -21,7 +21,7 @@ pub(in super::super) fn count_misses(inventory: &mut Inventory, failures: &[Fail
     }
 }
 
-/// A finding for each failed Set.
+/// Findings about failed Sets, one for each.
 pub(in super::super) fn findings(inventory: &Inventory, failures: &[FailedSet]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = failures
         .iter()

@@ -1,13 +1,15 @@
-//! From a plan to its difference from the hardware: what was compared, what devices do not keep, and
-//! what the last push left open.
+//! The difference between plan and hardware, from push to push: what was compared, what devices do
+//! not keep, and what the last push left open.
 
-mod doubts;
 pub(super) mod failures;
+mod unverified;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rsm_hardware::diff::{Changes, Comparison, Looked, LookedMulticast, NotKept, Reregister};
+use rsm_hardware::diff::{
+    Changes, Comparison, LastComparison, LastMulticastComparison, NotKept, Reregister,
+};
 use rsm_hardware::push::Push;
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::{Guid, PortKey};
@@ -18,34 +20,35 @@ use rsm_model::whole::{Step, Whole};
 use rsm_plan::Plan;
 use rsm_routing::tables::Tables;
 
-pub(super) use doubts::{end_doubts, mismatch_findings, ports_in_doubt};
+pub(super) use unverified::{drop_verified, mismatch_findings, unverified_ports};
 
-/// The way from plans to the hardware, between two pushes.
+/// State of writing plans to the hardware, between two pushes.
 #[derive(Default)]
 pub(super) struct Writing {
     not_kept: NotKept,
-    /// Ports whose hosts must register anew.
+    /// Ports whose hosts must register again.
     reregister: Reregister,
-    /// The last comparison of all ports with the plan.
-    looked: Option<Looked>,
-    /// The last comparison of multicast tables.
-    looked_multicast: LookedMulticast,
+    /// Last comparison of all ports with the plan.
+    last_comparison: Option<LastComparison>,
+    /// Last comparison of multicast tables.
+    last_multicast_comparison: LastMulticastComparison,
     /// Active ports whose MTU or VLs are not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
-    /// Up to which write it is decided which tables of switches count.
+    /// Position in the log of writes up to which it is decided whether tables count.
     tables_decided: Mark,
-    /// Sets of adaptive routing wait until those of the push are made.
+    /// Whether Sets of adaptive routing wait until those of the push are made.
     puts_adaptive_off: bool,
-    /// The last push was cut short: the hardware differs from the plan, although no answer shows
-    /// it.
+    /// Whether the last push was cut short, so that the hardware differs from the plan although no
+    /// answer shows it.
     is_open: bool,
-    /// Urgent work cut the last push short. The next push runs to its end, so that tables get
-    /// written however fast links come and go.
+    /// Whether urgent work cut the last push short. The next push then runs to its end, so that
+    /// tables are written however fast links come and go.
     was_interrupted: bool,
 }
 
 impl Writing {
-    /// The first push of a run is to come. `everybody`: all hosts must register anew.
+    /// State before the first push of a run. `everybody` says whether all hosts must register
+    /// again.
     pub(super) fn new(not_kept: NotKept, everybody: bool) -> Writing {
         Writing {
             not_kept,
@@ -57,7 +60,7 @@ impl Writing {
         }
     }
 
-    /// Continues after another manager: nothing was compared with what it left.
+    /// Continues after another manager, with whose tables nothing was compared.
     pub(super) fn adopt(&mut self, not_kept: NotKept, everybody: bool) {
         *self = Writing {
             mismatches: std::mem::take(&mut self.mismatches),
@@ -68,8 +71,8 @@ impl Writing {
         };
     }
 
-    /// Fields that a device did not keep under the old settings, or refused with its old firmware,
-    /// are tried once more.
+    /// Forgets the fields that devices did not keep under the old settings, or refused with their
+    /// old firmware, so that they are tried once more.
     pub(super) fn forget_learnt(&mut self) {
         self.not_kept = NotKept::default();
         self.tables_decided = Mark::default();
@@ -79,29 +82,29 @@ impl Writing {
         &self.not_kept
     }
 
-    /// For the answers of a push.
+    /// Fields that devices do not keep, for the answers of a push.
     pub(super) fn not_kept_mut(&mut self) -> &mut NotKept {
         &mut self.not_kept
     }
 
-    /// The host at a port must register anew.
+    /// Makes the host at a port register again.
     pub(super) fn reregister(&mut self, port: Guid) {
         self.reregister.add(port);
     }
 
-    /// All hosts must register anew.
+    /// Makes all hosts register again.
     pub(super) fn reregister_everybody(&mut self) {
         self.reregister = Reregister::everybody();
-        // The comparison before took no port for this.
-        self.looked = None;
+        // The former comparison did not consider that.
+        self.last_comparison = None;
     }
 
-    /// Whether hosts wait for the order to register.
+    /// Whether hosts must still be told to register again.
     pub(super) fn reregisters_any(&self) -> bool {
         !self.reregister.is_empty()
     }
 
-    /// `inventory` beside `plan`.
+    /// `inventory` with `plan`, to be compared.
     pub(super) fn comparison<'a>(
         &'a self,
         inventory: &'a Inventory,
@@ -119,7 +122,8 @@ impl Writing {
         }
     }
 
-    /// The difference to `plan`, from the last comparison where that can be; and why not, otherwise.
+    /// The difference to `plan`, following the last comparison if possible; otherwise also why it
+    /// is not.
     pub(super) fn compare(
         &mut self,
         inventory: &Inventory,
@@ -128,26 +132,28 @@ impl Writing {
         interim: &[Tables],
     ) -> (Changes, Option<Whole>) {
         let comparison = self.comparison(inventory, fabric, plan, interim);
-        let scope = match &self.looked {
-            Some(looked) => looked.scope(&comparison),
+        let scope = match &self.last_comparison {
+            Some(last_comparison) => last_comparison.scope(&comparison),
             None => Err("nothing was compared before"),
         };
         let changes = comparison.changes(scope.as_ref().ok());
         debug_assert!(scope.is_err() || changes == comparison.changes(None));
-        self.looked = Some(Looked::new(&changes, &comparison));
+        self.last_comparison = Some(LastComparison::new(&changes, &comparison));
         let whole = scope.err().map(|why| Whole::new(Step::Difference, why));
         (changes, whole)
     }
 
     /// Adds the difference between the held multicast tables and `plan`. Returns why all were
-    /// compared, if they were.
+    /// compared; `None` if they were not.
     pub(super) fn compare_multicast(
         &mut self,
         inventory: &Inventory,
         plan: &Plan,
         changes: &mut Changes,
     ) -> Option<Whole> {
-        let whole = self.looked_multicast.diff(inventory, plan, changes);
+        let whole = self
+            .last_multicast_comparison
+            .diff(inventory, plan, changes);
         whole.map(|why| Whole::new(Step::Difference, why))
     }
 
@@ -160,27 +166,27 @@ impl Writing {
         fabric: &Arc<Fabric>,
         plan: &Arc<Plan>,
     ) {
-        let Some(looked) = &self.looked else {
+        let Some(last_comparison) = &self.last_comparison else {
             return;
         };
         let comparison = self.comparison(inventory, fabric, plan, &[]);
-        if let Ok(scope) = looked.scope(&comparison) {
+        if let Ok(scope) = last_comparison.scope(&comparison) {
             let changes = comparison.changes_in(&scope);
-            self.looked = Some(Looked::new(&changes, &comparison));
+            self.last_comparison = Some(LastComparison::new(&changes, &comparison));
         }
     }
 
-    /// The next comparison looks at everything.
+    /// Makes the next comparison examine everything.
     pub(super) fn forget_comparison(&mut self) {
-        self.looked = None;
+        self.last_comparison = None;
     }
 
-    /// The next comparison goes on from `looked`.
-    pub(super) fn go_on_from(&mut self, looked: Looked) {
-        self.looked = Some(looked);
+    /// Makes the next comparison follow `last_comparison`.
+    pub(super) fn go_on_from(&mut self, last_comparison: LastComparison) {
+        self.last_comparison = Some(last_comparison);
     }
 
-    /// Keeps Sets of adaptive routing for later where tables change first.
+    /// Defers Sets of adaptive routing, if tables must change first.
     pub(super) fn fit_adaptive(
         &mut self,
         changes: &mut Changes,
@@ -190,18 +196,18 @@ impl Writing {
         self.puts_adaptive_off = changes.fit_adaptive(plan, inventory);
     }
 
-    /// Whether Sets of adaptive routing wait; only once.
+    /// Whether Sets of adaptive routing wait; true only once.
     pub(super) fn take_adaptive(&mut self) -> bool {
         std::mem::take(&mut self.puts_adaptive_off)
     }
 
-    /// A push of these changes begins, other than of multicast tables alone.
+    /// Records that a push of these changes begins, unless it concerns only multicast tables.
     pub(super) fn begin(&mut self, changes: &Changes) {
         self.reregister.begin(changes);
         self.note_mismatches(changes);
     }
 
-    /// The links that are not as planned, by a difference.
+    /// Records the links that are not as planned.
     pub(super) fn note_mismatches(&mut self, changes: &Changes) {
         self.mismatches.clone_from(&changes.mismatches);
     }
@@ -210,13 +216,13 @@ impl Writing {
         &self.mismatches
     }
 
-    /// There is nothing to write.
+    /// Records that there is nothing to write.
     pub(super) fn settle(&mut self) {
         (self.is_open, self.was_interrupted) = (false, false);
     }
 
-    /// What is planned is not written: the next pass computes the difference again, whatever its
-    /// sweep finds.
+    /// Records that planned changes are not written: the next pass computes the difference again,
+    /// whatever its sweep finds.
     pub(super) fn leave_open(&mut self) {
         self.is_open = true;
     }
@@ -226,7 +232,7 @@ impl Writing {
         self.is_open
     }
 
-    /// Urgent work cuts the push short.
+    /// Records that urgent work cuts the push short.
     pub(super) fn interrupt(&mut self) {
         self.was_interrupted = true;
     }
@@ -236,7 +242,7 @@ impl Writing {
         self.was_interrupted
     }
 
-    /// A push has ended.
+    /// Records the end of a push.
     pub(super) fn end(&mut self, push: &Push) {
         for &port in push.reregistered() {
             self.reregister.done(port);
@@ -245,12 +251,12 @@ impl Writing {
         self.was_interrupted &= push.was_stopped();
     }
 
-    /// Up to which write it is decided which tables count.
+    /// Position in the log of writes up to which it is decided whether tables count.
     pub(super) fn tables_decided(&self) -> Mark {
         self.tables_decided
     }
 
-    /// It is decided for all writes up to `mark`.
+    /// Records that it is decided for all writes up to `mark`.
     pub(super) fn note_decided(&mut self, mark: Mark) {
         self.tables_decided = mark;
     }

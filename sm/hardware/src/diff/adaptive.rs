@@ -1,9 +1,9 @@
-//! The difference between planned groups and entries of adaptive routing and those that a switch
-//! holds.
+//! The difference between the planned groups and entries of adaptive routing and those that a
+//! switch holds.
 //!
-//! A switch whose tables change goes back to its forwarding table first, gets groups and entries
-//! while they have no effect, and forwards by them again at the end. So a packet never meets a
-//! half-written table, whichever table the switch uses for a Set of its forwarding table meanwhile.
+//! A switch whose tables change first returns to its forwarding table, then gets groups and entries
+//! while these have no effect, and at the end forwards by them again. So a packet never meets a
+//! half-written table, whichever of its tables the switch changes by a Set of its forwarding table.
 
 use std::collections::BTreeSet;
 
@@ -20,18 +20,18 @@ use rsm_routing::mcast::PortMask;
 use super::Changes;
 use crate::sweep::inventory::Inventory;
 
-/// The Sets of adaptive routing of one switch, in the order in which they leave.
+/// The adaptive routing Sets of one switch, in the order in which they are sent.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct AdaptiveChange {
-    /// ARInfo with groups out of force, if the switch holds another.
+    /// ARInfo with groups out of force, if the switch holds another one.
     pub prepare: Option<ArInfo>,
-    /// Whether `prepare` takes groups out of force.
+    /// Whether `prepare` takes groups out of force that are in force now.
     pub leaves: bool,
     /// Blocks of groups that differ.
     pub groups: Vec<u16>,
     /// Blocks of entries that differ.
     pub entries: Vec<u16>,
-    /// Blocks with groups that become empty: no entry names them any more.
+    /// Blocks with groups that become empty, because no entry names them any longer.
     pub emptied: Vec<u16>,
     /// ARInfo with groups in force.
     pub enable: Option<ArInfo>,
@@ -48,12 +48,12 @@ impl AdaptiveChange {
         !(self.groups.is_empty() && self.entries.is_empty() && self.emptied.is_empty())
     }
 
-    /// How many blocks there are to write.
+    /// Number of blocks to write.
     pub fn blocks(&self) -> usize {
         self.groups.len() + self.entries.len() + self.emptied.len()
     }
 
-    /// Leaves only the Set that takes groups out of force.
+    /// Drops everything but the Set that takes groups out of force.
     fn only_leave(&mut self) {
         *self = match self.leaves {
             true => AdaptiveChange {
@@ -65,7 +65,7 @@ impl AdaptiveChange {
         };
     }
 
-    /// Takes groups out of force.
+    /// The change that takes groups out of force.
     fn leave(info: ArInfo) -> AdaptiveChange {
         AdaptiveChange {
             prepare: Some(info),
@@ -75,8 +75,8 @@ impl AdaptiveChange {
     }
 }
 
-/// The content of a block of groups as planned; with `keeps` the groups that become empty keep the
-/// ports that the switch holds.
+/// The planned content of a block of groups. With `keeps`, groups that become empty keep the ports
+/// that the switch holds.
 pub(crate) fn planned_groups(
     table: &AdaptiveTable,
     switch: &InventorySwitch,
@@ -91,8 +91,8 @@ pub(crate) fn planned_groups(
         let ports: PortMask = match (keeps && own.is_empty() && !is_no_group, is_known) {
             (false, _) => own,
             (true, true) => held,
-            // An entry from an earlier run may name it: it gets the ports of the other one until
-            // the entries are written.
+            // An entry from an earlier run may name this group: it gets the ports of the other one
+            // until the entries are written.
             (true, false) => wanted[1 - index],
         };
         content.set_ports(index, ports.ports());
@@ -100,7 +100,8 @@ pub(crate) fn planned_groups(
     content
 }
 
-/// The changes of a switch. `tables_change`: blocks of its forwarding table are to be written.
+/// The changes of a switch. `tables_change` says whether blocks of its forwarding table are written
+/// as well.
 pub(super) fn of_switch(
     plan: &Plan,
     inventory: &Inventory,
@@ -117,7 +118,7 @@ pub(super) fn of_switch(
     };
     let is_on = info.uses_groups();
     if is_on && !switch.adaptive.is_own() {
-        // Another manager's: see `takeover`.
+        // Groups of another manager are handled at a takeover.
         return none;
     }
     let adaptive = plan.adaptive.as_deref();
@@ -138,7 +139,7 @@ pub(super) fn of_switch(
     }
 }
 
-/// The changes of a switch that is to forward by groups.
+/// The changes of a switch that shall forward by groups; `None` if there are none.
 fn of_adaptive(
     plan: &Plan,
     adaptive: &Adaptive,
@@ -167,7 +168,7 @@ fn of_adaptive(
     Some(change)
 }
 
-/// Blocks of groups and entries that differ.
+/// The blocks of groups and entries that differ; `None` if the plan has no tables for the switch.
 fn differing_tables(
     plan: &Plan,
     adaptive: &Adaptive,
@@ -204,12 +205,12 @@ fn differing_tables(
 }
 
 impl Changes {
-    /// Fits the Sets of adaptive routing to the others, so that groups are in force only beside the
-    /// forwarding tables that they were proved with. Returns whether some are put off until these
-    /// changes are made.
+    /// Adapts the adaptive routing Sets to the other ones, so that groups are in force only with
+    /// the forwarding tables that they were proved with. Returns whether some Sets must wait for a
+    /// later push.
     ///
-    /// While forwarding tables change, switches only take groups out of force, all of them but
-    /// those that the plan proved to be safe meanwhile. Groups come into force when all switches
+    /// While forwarding tables change, switches only take groups out of force: all groups except
+    /// those that the plan proved to be safe meanwhile. Groups come into force once all switches
     /// hold their forwarding tables.
     pub fn fit_adaptive(&mut self, plan: &Plan, inventory: &Inventory) -> bool {
         let mute = &plan.transition.mute;
@@ -228,7 +229,8 @@ impl Changes {
             change.is_some_and(|change| change.ar_info.is_some())
         };
         let foreign: Vec<Guid> = inventory.adaptive().filter(is_foreign).collect();
-        // One that does not answer, or keeps groups of another manager, may send packets anywhere.
+        // A switch that does not answer, or keeps groups of another manager, may send packets
+        // anywhere.
         let waits = !mute.is_empty() || !foreign.iter().all(ends);
         let writes_tables = writes_tables || !foreign.is_empty();
         let opening: BTreeSet<Guid> = self
@@ -252,8 +254,8 @@ impl Changes {
         put_off
     }
 
-    /// Takes groups of switches out of force that may not stay while forwarding tables change.
-    /// Returns whether there are some.
+    /// Takes the groups of switches out of force that may not stay while forwarding tables change.
+    /// Returns whether there are any.
     fn leave_groups(&mut self, plan: &Plan, inventory: &Inventory) -> bool {
         let adaptive = plan.adaptive.as_deref();
         let stays = |guid: &Guid| adaptive.is_some_and(|adaptive| adaptive.kept.contains(guid));

@@ -1,10 +1,10 @@
 //! Fields that a kind of device accepts in a Set and does not keep.
 //!
-//! Without this memory such a field would differ for ever, and every sweep would set it.
+//! Unless they are remembered, such a field would differ for ever, and every sweep would set it.
 //!
 //! A Get after the Set shows which kind of device (vendor, device, revision, role of the port) does
-//! not keep which field. Essential fields are exempt: a port without them is faulty. A reload of
-//! the configuration tries every field once more.
+//! not keep which field. Essential fields do not count: a port without them is faulty. A reload of
+//! the configuration forgets the fields, and each is tried once more.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use rsm_model::port_info::FieldMask;
 
 use crate::sweep::inventory::Inventory;
 
-/// Fields not kept, by kind of device.
+/// Fields that are not kept, by kind of device.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct NotKept {
     kinds: BTreeMap<DeviceKind, FieldMask>,
 }
 
 impl NotKept {
-    /// The fields that do not count in comparisons with devices of `kind`.
+    /// The fields to ignore in comparisons with devices of `kind`.
     pub fn of(&self, kind: DeviceKind) -> FieldMask {
         self.kinds.get(&kind).copied().unwrap_or_default()
     }
@@ -40,7 +40,7 @@ impl NotKept {
         *known != before
     }
 
-    /// The fields that devices in the subnet do not keep, for the operator.
+    /// Findings about fields that devices in the subnet do not keep.
     pub fn findings(&self, inventory: &Inventory) -> Vec<Finding> {
         let kinds = self.iter().filter(|(_, fields)| !fields.is_empty());
         kinds
@@ -53,7 +53,7 @@ impl NotKept {
             .collect()
     }
 
-    /// Everything learned.
+    /// All kinds of devices with the fields that they do not keep.
     pub fn iter(&self) -> impl Iterator<Item = (DeviceKind, FieldMask)> + '_ {
         self.kinds.iter().map(|(&kind, &fields)| (kind, fields))
     }

@@ -1,4 +1,4 @@
-//! The difference in managed attributes of ports.
+//! The difference in the managed attributes of ports.
 
 use rsm_ids::PortKey;
 use rsm_model::managed::{BlockKey, Content, Origin};
@@ -6,16 +6,16 @@ use rsm_plan::managed::Source;
 
 use super::{Changes, Comparison, ComparisonScope};
 
-/// A block to write.
+/// A block to write, with its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockChange {
     /// The block.
     pub key: BlockKey,
-    /// Its planned content.
+    /// Planned content.
     pub content: Content,
 }
 
-/// The blocks of this origin at a port that differ from their planned content.
+/// The blocks with this origin at a port whose content differs from the plan.
 pub fn differing(source: &Source<'_>, key: PortKey, origin: Origin) -> Vec<BlockChange> {
     let Some(port) = source.hardware.port(key) else {
         return Vec::new();
@@ -31,12 +31,13 @@ pub fn differing(source: &Source<'_>, key: PortKey, origin: Origin) -> Vec<Block
 }
 
 impl Comparison<'_> {
-    /// The source of planned blocks.
+    /// The source of the planned blocks.
     pub(super) fn planned_blocks(&self) -> Source<'_> {
         Source::of_plan(self.inventory, &self.inventory.alias_guids, self.plan)
     }
 
-    /// Adds the alias GUIDs that differ, at ports with a LID: hosts have asked for few.
+    /// Adds the alias GUIDs that differ, at ports with a LID. All ports are compared, because few
+    /// have aliases.
     pub(super) fn compare_alias_guids(&self, changes: &mut Changes) {
         if !self.inventory.named {
             return;
@@ -53,7 +54,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Adds the tables for quality of service that differ at the ports of `scope`.
+    /// Adds the QoS tables that differ at the ports of `scope`.
     pub(super) fn compare_qos(&self, scope: &ComparisonScope, changes: &mut Changes) {
         if self.plan.policy.qos.is_none() {
             return;
@@ -73,7 +74,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Adds the limits of rates that differ at the ports of `scope`, as far as they were read.
+    /// Adds the rate limits that differ at the ports of `scope`, as far as they were read.
     pub(super) fn compare_rate_limits(&self, scope: &ComparisonScope, changes: &mut Changes) {
         if self.plan.policy.rate_limits.is_none() {
             return;
@@ -91,7 +92,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Adds ExtendedPortInfo where it differs at the ports of `scope`.
+    /// Adds ExtendedPortInfo that differs at the ports of `scope`.
     pub(super) fn compare_extended_ports(&self, scope: &ComparisonScope, changes: &mut Changes) {
         let source = self.planned_blocks();
         for &key in &scope.ports {

@@ -1,11 +1,11 @@
 //! The difference between the plan and the hardware.
 //!
-//! Only this module decides which Sets are necessary; only [`crate::push`] sends them.
+//! Only this module decides which Sets are necessary, and only [`crate::push`] sends them.
 
 pub mod adaptive;
 mod bounce;
 mod kept;
-mod looked;
+mod last_comparison;
 mod managed;
 mod multicast;
 mod reregister;
@@ -27,9 +27,9 @@ use rsm_routing::tables::{Lft, Tables};
 pub use self::adaptive::AdaptiveChange;
 pub use self::bounce::next as next_bounce;
 pub use self::kept::NotKept;
-pub use self::looked::{ComparisonScope, Looked};
+pub use self::last_comparison::{ComparisonScope, LastComparison};
 pub use self::managed::{BlockChange, differing as differing_blocks};
-pub use self::multicast::{LookedMulticast, MulticastChange, kept};
+pub use self::multicast::{LastMulticastComparison, MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
 pub use self::sl2vl::SlToVlRow;
 pub use self::vports::{VPortChange, VPortChanges};
@@ -42,15 +42,15 @@ pub struct SwitchChange {
     pub info: Option<SwitchInfo>,
     /// ARInfo with adaptive routing off, if the switch has it on and its tables do not count.
     pub ar_info: Option<ArInfo>,
-    /// Sets of adaptive routing.
+    /// Sets of adaptive routing by this manager.
     pub adaptive: AdaptiveChange,
-    /// Blocks to write for each of the plan's interim tables, lowest first; all switches hold one
-    /// stage before any block of the next is written.
+    /// Blocks to write for each of the plan's interim tables, lowest first. All switches hold the
+    /// tables of one stage before any block of the next is written.
     pub interim: Vec<Vec<u16>>,
-    /// SLtoVLMappingTables that differ; a push writes them when all switches hold the first interim
+    /// SLtoVLMappingTables that differ. A push writes them once all switches hold the first interim
     /// tables, and before the next stage.
     pub sl2vl: Vec<SlToVlRow>,
-    /// Blocks in which the planned table then differs, lowest first.
+    /// Blocks in which the planned table differs after the interim tables, lowest first.
     pub blocks: Vec<u16>,
 }
 
@@ -65,7 +65,7 @@ impl SwitchChange {
         self.interim.iter().any(|blocks| !blocks.is_empty())
     }
 
-    /// Whether the switch is as planned.
+    /// Whether the switch needs no change.
     pub fn is_empty(&self) -> bool {
         self.info.is_none()
             && self.ar_info.is_none()
@@ -78,34 +78,34 @@ impl SwitchChange {
 /// The changes of one port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortChange {
-    /// The planned values.
+    /// Planned values of PortInfo.
     pub settings: PortSettings,
-    /// Fields that its kind of device does not keep: the comparison leaves them out.
+    /// Fields that this kind of device does not keep, which the comparison ignores.
     pub ignored: FieldMask,
-    /// Whether to bring the link to Active: it has a managed node at both ends.
+    /// Whether to bring the link to Active: both its ends belong to managed nodes.
     pub(crate) activate: bool,
-    /// The other end of its cable.
+    /// Other end of the cable.
     pub peer: Option<PortKey>,
     /// Whether to write PortInfo.
     pub info: bool,
-    /// The GUID of the port, if the host behind it must register anew.
+    /// GUID of the port, if its host must register again with the SA; else `None`.
     pub reregister: Option<Guid>,
-    /// Whether a host registers anew when its port gets another manager.
+    /// Whether hosts register again when their port gets another manager.
     pub reregisters: bool,
-    /// Blocks of its P_KeyTable that differ, lowest first.
+    /// Blocks of the P_KeyTable that differ, lowest first.
     pub p_keys: Vec<PKeyBlock>,
-    /// Whether it is one of a switch's external ports.
+    /// Whether the port is an external port of a switch.
     pub(crate) external_of_switch: bool,
 }
 
 impl PortChange {
-    /// Whether it brings an end port to Active, behind which a host may then send requests to the
+    /// Whether the change brings an end port to Active, whose host may then send requests to the
     /// SA.
     pub fn activates_end_port(&self) -> bool {
         self.info && self.activate && !self.external_of_switch
     }
 
-    /// The port's PortInfo after the push, if it is `held` now.
+    /// PortInfo after the push, if it is `held` now.
     pub fn expected(&self, held: &PortInfo) -> PortInfo {
         let mut info = self.settings.expected(held, self.ignored);
         if self.activate {
@@ -120,12 +120,12 @@ impl PortChange {
 pub struct PKeyBlock {
     /// Index of the block.
     pub block: u16,
-    /// Its keys, up to the end of the block or of the table.
+    /// Keys up to the end of the block or of the table.
     pub keys: Vec<PKey>,
 }
 
 impl PKeyBlock {
-    /// The attribute to send.
+    /// The block as the attribute to send.
     pub fn table(&self) -> PKeyTable {
         let mut all = [PKey::INVALID; PKeyTable::ENTRIES];
         for (slot, &key) in all.iter_mut().zip(&self.keys) {
@@ -137,29 +137,30 @@ impl PKeyBlock {
     }
 }
 
-/// All changes.
+/// Everything to write.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Changes {
-    /// By switch.
+    /// Changes by switch.
     pub switches: BTreeMap<Guid, SwitchChange>,
-    /// By port. In boxes, which go on to the push as they are: a bring-up has changes of every port.
+    /// Changes by port. They are boxed and passed on to the push as they are, because a bring-up
+    /// has changes of every port.
     pub ports: BTreeMap<PortKey, Box<PortChange>>,
-    /// Multicast tables, by switch.
+    /// Changes of multicast tables, by switch.
     pub multicast: BTreeMap<Guid, MulticastChange>,
     /// Blocks of managed attributes that differ, by port, lowest first.
     pub managed: BTreeMap<PortKey, Vec<BlockChange>>,
-    /// Virtual ports, by the port of their host.
+    /// Changes of virtual ports, by their port.
     pub vports: BTreeMap<PortKey, VPortChanges>,
-    /// Active ports whose MTU or VLs differ from the plan. There are no Sets for them.
+    /// Active ports whose MTU or VLs differ from the plan, for which there are no Sets.
     pub mismatches: BTreeMap<PortKey, LinkMismatch>,
-    /// The link to bounce: the end to set to Down, and the other one.
+    /// The link to bounce: the end to set to Down, and the other end.
     pub bounce: Option<(PortKey, PortKey)>,
     /// Ports to disable.
     pub disable: BTreeSet<PortKey>,
 }
 
 impl Changes {
-    /// Whether the hardware is as planned.
+    /// Whether the hardware needs no change.
     pub fn is_empty(&self) -> bool {
         self.switches.is_empty()
             && self.ports.is_empty()
@@ -170,8 +171,8 @@ impl Changes {
             && self.disable.is_empty()
     }
 
-    /// About how many Sets make these changes: adaptive routing and devices with habits take more,
-    /// and a push that is stopped takes fewer.
+    /// Approximate number of Sets: adaptive routing and devices with habits need more, and a push
+    /// that is stopped sends fewer.
     pub fn sets(&self) -> usize {
         let switches = self.switches.values().map(|change| {
             usize::from(change.info.is_some())
@@ -193,7 +194,7 @@ impl Changes {
             + self.disable.len()
     }
 
-    /// Blocks of linear forwarding tables to write, for interim tables, too.
+    /// Number of blocks of linear forwarding tables to write, including interim tables.
     pub fn blocks(&self) -> usize {
         self.switches
             .values()
@@ -202,7 +203,7 @@ impl Changes {
     }
 }
 
-/// The state of the hardware, and a plan.
+/// The hardware and a plan that are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison<'a> {
     /// The state of the hardware, as far as it is known.
@@ -211,18 +212,18 @@ pub struct Comparison<'a> {
     pub fabric: &'a Arc<Fabric>,
     /// The plan.
     pub plan: &'a Arc<Plan>,
-    /// The interim tables, stage by stage, in the order of the plan's topology.
+    /// The interim tables by stage, in the order of the plan's topology.
     pub interim: &'a [Tables],
-    /// Fields to leave out, by kind of device.
+    /// Fields to ignore, by kind of device.
     pub not_kept: &'a NotKept,
-    /// Hosts that must register anew.
+    /// Hosts that must register again.
     pub reregister: &'a Reregister,
 }
 
 impl Comparison<'_> {
-    /// The changes that make the hardware hold the plan, without multicast tables:
-    /// [`LookedMulticast::diff`] adds those. Compares only `scope`, if given; alias GUIDs are
-    /// compared everywhere.
+    /// Finds the changes that make the hardware equal the plan, except multicast tables, which
+    /// [`LastMulticastComparison::diff`] adds. If `scope` is given, compares only that; alias GUIDs
+    /// are compared everywhere.
     pub fn changes(&self, scope: Option<&ComparisonScope>) -> Changes {
         let mut changes = match scope {
             Some(scope) => self.changes_in(scope),
@@ -242,8 +243,8 @@ impl Comparison<'_> {
         changes
     }
 
-    /// The part of [`Comparison::changes`] that concerns unicast tables, SwitchInfo, PortInfo,
-    /// P_KeyTables and quality of service.
+    /// Finds the changes in `scope` of unicast tables, SwitchInfo, PortInfo, P_KeyTables and
+    /// quality of service.
     pub fn changes_in(&self, scope: &ComparisonScope) -> Changes {
         let mut changes = Changes::default();
         for &guid in &scope.switches {
@@ -274,7 +275,7 @@ impl Comparison<'_> {
         changes
     }
 
-    /// The fields of a port that were as planned `before`, and differ now.
+    /// The fields of a port that were as planned in `before`, and differ now.
     pub fn diverged(&self, node: Guid, port: PortNum, before: &PortInfo) -> FieldMask {
         let at = self.fabric.find_port(PortKey::new(node, port));
         let wanted = at.and_then(|at| Some((at, wanted(self.fabric, self.plan, at)?)));
@@ -287,8 +288,7 @@ impl Comparison<'_> {
         now.without(wanted.settings.differing(before, ignored))
     }
 
-    /// The changes of the tables and SwitchInfo of a switch; `None` for one that the plan leaves
-    /// out.
+    /// The changes of the tables and SwitchInfo of a switch; `None` if the plan leaves it out.
     fn of_switch(&self, guid: Guid) -> Option<SwitchChange> {
         let plan = self.plan;
         let node = self.inventory.node(guid)?;
@@ -299,7 +299,7 @@ impl Comparison<'_> {
         if needs_switch_info(&record.info, &wanted) {
             change.info = Some(wanted);
         }
-        // A mute switch takes no part in interim tables.
+        // A mute switch gets no interim tables.
         let is_mute = plan.transition.mute.contains(&guid);
         let interim = if is_mute { &[] } else { self.interim };
         change.interim = vec![Vec::new(); interim.len()];
@@ -333,29 +333,29 @@ fn without_adaptive_routing(switch: &InventorySwitch) -> Option<ArInfo> {
     Some(*info.disable())
 }
 
-/// Compares LifeTimeValue and LinearFDBTop; a PortStateChange that is set must be cleared.
+/// Whether LifeTimeValue or LinearFDBTop differ, or a PortStateChange must be cleared.
 fn needs_switch_info(current: &SwitchInfo, wanted: &SwitchInfo) -> bool {
     current.linear_fdb_top() != wanted.linear_fdb_top()
         || current.life_time_value() != wanted.life_time_value()
         || current.port_state_change()
 }
 
-/// The state and the plan of a port.
+/// A port with its present state and its plan.
 struct Wanted<'a> {
     info: &'a PortInfo,
     settings: PortSettings,
     is_end_port: bool,
 }
 
-/// `None` for a port that rsm leaves alone.
+/// The plan of a port; `None` if rsm leaves it alone.
 fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>> {
     let node = fabric.node(at.node);
     let port = fabric.port(at);
     let info = port.info.as_ref()?;
     let switch = node.kind() == NodeType::Switch;
     let external = at.port.0 != 0;
-    // Port 0 of a channel adapter does not exist; ports without a cable, and those of nodes that
-    // are not managed, stay as they are.
+    // A channel adapter has no port 0. Ports without a cable, and those of nodes that are not
+    // managed, stay as they are.
     if (!switch && !external)
         || node.unmanageable
         || node.locked
@@ -405,8 +405,8 @@ impl Comparison<'_> {
             });
         let differs = !settings.differing(info, ignored).is_empty();
         let inactive = activate && info.port_state() != PortState::Active;
-        // The keys read before the port is armed may be gone by then: a reset in between would not
-        // show.
+        // The keys that were read before the port is armed may be gone by then: a reset in between
+        // would not show.
         let arms = is_end_port && activate && info.port_state() == PortState::Init;
         let p_keys = match plan.partitions.table(fabric.key(at)) {
             Some(table) => diff_p_keys(fabric, at, table, arms),
@@ -437,8 +437,8 @@ fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey], armed: bool) -> Ve
     differing_p_keys(held, wanted, fabric.p_key_capacity(at), again)
 }
 
-/// The blocks in which a P_KeyTable of `capacity` keys differs from `wanted`; with `again` also
-/// those that hold wanted keys already.
+/// The blocks in which a P_KeyTable of `capacity` keys differs from `wanted`; with `again`, also
+/// those that already hold wanted keys.
 fn differing_p_keys(
     held: Option<&p_keys::PKeyImage>,
     wanted: &[PKey],

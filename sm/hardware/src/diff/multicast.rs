@@ -16,21 +16,21 @@ use crate::sweep::inventory::Inventory;
 
 /// The changes of one switch's multicast forwarding table.
 ///
-/// No mixture of masks may close a cycle: first every switch removes the ports that it is to lose,
-/// and unknown ones, and only then any switch adds a port. So packets always follow a part of the
-/// old tree or of the new one.
+/// No mixture of masks may close a cycle. So every switch first removes the ports that it shall
+/// lose, and unknown ones, and only then any switch adds a port. Packets always follow a part of
+/// the old tree or of the new one.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct MulticastChange {
     /// Blocks that lose ports, in order; see [`kept`].
     pub first: Vec<MftBlock>,
     /// Blocks that gain ports afterwards, in order.
     pub blocks: Vec<MftBlock>,
-    /// MulticastFDBTop, if it differs; it is written after all blocks.
+    /// MulticastFDBTop, if it differs; written after all blocks.
     pub top: Option<Lid>,
 }
 
 impl MulticastChange {
-    /// How many Sets make the change.
+    /// Number of Sets of the change.
     pub(super) fn sets(&self) -> usize {
         self.first.len() + self.blocks.len() + usize::from(self.top.is_some())
     }
@@ -40,8 +40,7 @@ impl MulticastChange {
     }
 }
 
-/// The masks that a block keeps on the way to `wanted`: the known ports that it also has in the
-/// end.
+/// The masks that a block keeps until it gets `wanted`: the known ports that `wanted` also has.
 pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16; BLOCK_MLIDS] {
     if !image.is_known(at) {
         return [0; BLOCK_MLIDS];
@@ -50,26 +49,26 @@ pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16
     std::array::from_fn(|index| held[index] & wanted[index])
 }
 
-/// The last comparison of multicast tables, and the switches that differed. A switch that is
-/// unchanged since, in the hardware and in the plan, needs no second comparison.
+/// The last comparison of multicast tables, and the switches that differed. A switch that has not
+/// changed since, in the hardware and in the plan, needs no second comparison.
 #[derive(Clone, Default, Debug)]
-pub struct LookedMulticast {
+pub struct LastMulticastComparison {
     /// The compared plan; `None` before the first comparison.
     wanted: Option<Arc<Multicast>>,
-    /// The time of the comparison.
+    /// Position in the log of writes at the time of the comparison.
     mark: Mark,
-    /// Switches that differed.
+    /// Switches that differed from the plan.
     open: BTreeSet<Guid>,
-    /// Switches whose whole table counts: the highest multicast LID of the plan limits the blocks
-    /// to write.
+    /// Switches that forward by their whole table. The highest multicast LID of the plan limits the
+    /// blocks to write on them.
     unlimited: BTreeSet<Guid>,
 }
 
-impl LookedMulticast {
-    /// Adds the changes from the multicast tables in `inventory` to those of `plan`. Returns why it
-    /// compared all switches, if it did.
+impl LastMulticastComparison {
+    /// Adds to `changes` the difference between the multicast tables in `inventory` and those of
+    /// `plan`. Returns why it compared all switches, or `None` if it did not.
     ///
-    /// If a push writes SwitchInfo anyway, that Set limits MulticastFDBTop, too.
+    /// If a push writes SwitchInfo anyway, the same Set also limits MulticastFDBTop.
     pub fn diff(
         &mut self,
         inventory: &Inventory,
@@ -87,7 +86,7 @@ impl LookedMulticast {
         self.look(inventory, multicast, &switches, changes);
         if let Some(of_all) = &mut of_all {
             let all = inventory.switches().map(|(guid, _, _)| guid).collect();
-            LookedMulticast::default().look(inventory, multicast, &all, of_all);
+            LastMulticastComparison::default().look(inventory, multicast, &all, of_all);
             debug_assert_eq!(changes, of_all);
         }
         whole
@@ -135,7 +134,7 @@ impl LookedMulticast {
             self.open.insert(guid);
             let merged = change.top.is_some() && is_unlimited;
             if merged && let Some(info) = pending_info(changes, guid) {
-                // It is safe to limit the table at any time.
+                // Limiting the table is safe at any time.
                 change.top.take().inspect(|&top| {
                     info.set_multicast_fdb_top(top);
                 });
@@ -147,7 +146,7 @@ impl LookedMulticast {
     }
 }
 
-/// The switches whose planned table differs between `before` and `after`. Both are in the order of
+/// The switches whose planned table differs between `before` and `after`, both in the order of
 /// GUIDs.
 fn with_other_tables(before: &Multicast, after: &Multicast) -> Vec<Guid> {
     fn tables(of: &Multicast) -> impl Iterator<Item = (Guid, &Arc<Mft>)> {
@@ -177,7 +176,7 @@ fn knows_top(node: &InventoryNode, record: &InventorySwitch) -> bool {
         })
 }
 
-/// The part of a switch's table that counts now.
+/// The entries by which a switch forwards multicast packets now.
 fn extent(node: &InventoryNode, record: &InventorySwitch) -> Extent {
     match mft_image::extent(&record.info) {
         _ if !knows_top(node, record) => Extent::Everything,
@@ -247,12 +246,12 @@ const LAST_MULTICAST: Lid = Lid(Lid::PERMISSIVE.0 - 1);
 
 /// The first multicast LID of a block.
 fn first_of(at: MftBlock) -> Lid {
-    // A block number has nine bits, so the sum does not overflow.
+    // A block number has nine bits, so that the sum does not overflow.
     Lid(Lid::MULTICAST_FIRST.0 + at.block * BLOCK_MLIDS as u16)
 }
 
-/// The last multicast LID of the block of `mlid`: MulticastFDBTop is rounded up to whole blocks, so
-/// that not every new group changes it.
+/// The last multicast LID of the block with `mlid`. MulticastFDBTop is rounded up to whole blocks,
+/// so that not every new group changes it.
 fn end_of_block(mlid: Lid) -> Lid {
     Lid(mlid.0 | (BLOCK_MLIDS as u16 - 1)).min(LAST_MULTICAST)
 }

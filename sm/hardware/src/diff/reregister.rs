@@ -1,7 +1,7 @@
-//! Hosts that must register anew with the SA (IBA 14.4.11).
+//! Hosts that must register again with the SA (ClientReregister, IBA 14.4.11).
 //!
 //! A host is due once: when its port gets another manager, when earlier registrations are unknown,
-//! and when its registrations ended while its port was cut off.
+//! or when its registrations ended while its port was cut off.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,17 @@ use rsm_mad::wire::attr::{CapabilityMask, PortInfo};
 
 use super::Changes;
 
-/// The ports whose hosts get ClientReregister. That bit always reads as 0: it cannot be compared,
-/// and is due until a Set with it was acknowledged.
+/// The ports whose hosts get ClientReregister. The bit always reads as 0: it cannot be compared,
+/// and stays due until a Set with it was acknowledged.
 #[derive(Clone, Default, Debug)]
 pub struct Reregister {
     due: BTreeSet<Guid>,
-    /// If every host is due when it is first met: the ports that have got it.
+    /// If every host is due once, the ports that already got the bit; `None` otherwise.
     told: Option<BTreeSet<Guid>>,
 }
 
 impl Reregister {
-    /// Every host is due, once.
+    /// Makes every host due once.
     pub fn everybody() -> Reregister {
         Reregister {
             due: BTreeSet::new(),
@@ -28,7 +28,7 @@ impl Reregister {
         }
     }
 
-    /// Whether no known host is due.
+    /// Whether no host is due.
     pub fn is_empty(&self) -> bool {
         self.due.is_empty()
     }
@@ -39,13 +39,13 @@ impl Reregister {
     }
 
     /// Limits the due ports to those of `changes`. A host that is absent, or ignores
-    /// ClientReregister, does not get it later either: it registers anew after its own reset.
+    /// ClientReregister, does not get it later either: it registers again after its own reset.
     pub fn begin(&mut self, changes: &Changes) {
         let told = changes.ports.values();
         self.due = told.filter_map(|change| change.reregister).collect();
     }
 
-    /// Records that the port with this GUID got its ClientReregister.
+    /// Records that the port with this GUID got ClientReregister.
     pub fn done(&mut self, port: Guid) {
         self.due.remove(&port);
         if let Some(told) = &mut self.told {

@@ -1,5 +1,4 @@
-//! The difference in SLtoVLMappingTables, between those that routes need and those that switches
-//! hold.
+//! The difference between the SLtoVLMappingTables that routes need and those that switches hold.
 
 use rsm_ids::PortNum;
 use rsm_model::InventoryNode;
@@ -8,18 +7,18 @@ use rsm_routing::lanes::Row;
 
 use crate::sweep::sl2vl::pairs;
 
-/// One SLtoVLMappingTable of a switch.
+/// One SLtoVLMappingTable of a switch, from one input to one output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlToVlRow {
-    /// The input port; 0 for the switch's own port.
+    /// Input port; 0 for the switch's own port.
     pub input: PortNum,
     /// The output port.
     pub output: PortNum,
-    /// The lane of each service level.
+    /// VL of each service level.
     pub row: Row,
 }
 
-/// The tables of a switch that differ from `plan`; none if its routes need one lane only.
+/// The tables of a switch that differ from `plan`; empty if the routes need only one lane.
 pub(super) fn diff(plan: &Plan, node: &InventoryNode) -> Vec<SlToVlRow> {
     let sl2vl = &plan.routing.lanes;
     let Some(record) = node.switch.as_ref().filter(|_| !sl2vl.is_single()) else {

@@ -1,4 +1,4 @@
-//! The difference in virtual ports.
+//! The difference in the virtual ports of hosts' ports.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use super::{Comparison, PKeyBlock, differing_p_keys};
 /// The changes of the virtual ports of a port.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct VPortChanges {
-    /// VirtualizationInfo, if virtual ports are to be enabled or VPortStateChange is to be cleared.
+    /// VirtualizationInfo, if virtual ports must be enabled or VPortStateChange must be cleared.
     pub virtualization: Option<VirtualizationInfo>,
-    /// By index.
+    /// Changes of virtual ports, by index.
     pub vports: BTreeMap<u16, VPortChange>,
 }
 
@@ -25,7 +25,7 @@ impl VPortChanges {
         self.vports.values().any(|change| change.info.is_some())
     }
 
-    /// Whether there are none.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.virtualization.is_none() && self.vports.is_empty()
     }
@@ -34,14 +34,14 @@ impl VPortChanges {
 /// The changes of a virtual port.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct VPortChange {
-    /// VPortInfo with its LID and state, if one of them differs.
+    /// VPortInfo with the planned LID and state, if one of them differs.
     pub info: Option<VPortInfo>,
-    /// Blocks of its P_KeyTable that differ, lowest first.
+    /// Blocks of the P_KeyTable that differ, lowest first.
     pub p_keys: Vec<PKeyBlock>,
 }
 
 impl Comparison<'_> {
-    /// The changes of the virtual ports of a port with a LID.
+    /// The changes of the virtual ports of a port with a LID; `None` if there are none.
     pub(super) fn of_vports(&self, at: PortRef) -> Option<VPortChanges> {
         let vports = self.fabric.port(at).vports.as_deref()?;
         let key = self.fabric.key(at);
@@ -80,7 +80,8 @@ impl Comparison<'_> {
     }
 }
 
-/// VirtualizationInfo with virtual ports enabled and without VPortStateChange, if it differs.
+/// VirtualizationInfo with virtual ports enabled and VPortStateChange cleared; `None` if `held` is
+/// so already.
 fn enabled(held: &VirtualizationInfo) -> Option<VirtualizationInfo> {
     if held.enabled() && !held.vport_state_change() {
         return None;
@@ -94,7 +95,8 @@ fn enabled(held: &VirtualizationInfo) -> Option<VirtualizationInfo> {
     Some(wanted)
 }
 
-/// VPortInfo with this LID and Active, if it differs. One that becomes Active registers anew.
+/// VPortInfo with this LID and Active; `None` if `held` is so already. A virtual port that becomes
+/// Active is told to register again.
 fn wanted_info(held: &VPortInfo, lid: Lid) -> Option<VPortInfo> {
     let is_active = held.state() == PortState::Active;
     if is_active && held.lid() == lid {

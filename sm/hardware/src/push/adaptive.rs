@@ -1,9 +1,8 @@
-//! Sets of adaptive routing: groups out of force before forwarding tables change, and into force
-//! when all switches hold theirs.
+//! Sets of adaptive routing: groups go out of force before forwarding tables change, and come into
+//! force once all switches hold theirs.
 //!
-//! Each switch goes through the steps of [`AdaptiveStep`], one after the other; Sets of one kind
-//! leave together. A switch that fails a step goes no further, and forwards by its forwarding
-//! table.
+//! Each switch takes the steps of [`AdaptiveStep`] in order; the Sets of one step are sent
+//! together. A switch that fails a step takes no further one, and forwards by its forwarding table.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::diff::adaptive::planned_groups;
 use crate::sweep::adaptive;
 use crate::sweep::inventory::Inventory;
 
-/// A Set of adaptive routing of one switch. The order of the kinds is that in which they leave.
+/// A Set of adaptive routing of one switch. The variants are in the order of sending.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum AdaptiveStep {
     /// ARInfo, with groups out of force.
@@ -35,7 +34,7 @@ pub enum AdaptiveStep {
 }
 
 impl AdaptiveStep {
-    /// The attribute that it writes.
+    /// The attribute that the Set writes.
     pub fn attribute(self) -> AttrId {
         match self {
             AdaptiveStep::Prepare | AdaptiveStep::Enable => ArInfo::ID,
@@ -54,7 +53,7 @@ impl AdaptiveStep {
         }
     }
 
-    /// The step's place in the order: Sets of one place leave together.
+    /// Position of the step in the order. Sets of one position are sent together.
     fn place(self) -> usize {
         match self {
             AdaptiveStep::Prepare => 0,
@@ -66,20 +65,20 @@ impl AdaptiveStep {
     }
 }
 
-/// How many places [`AdaptiveStep::place`] has.
+/// Number of positions of [`AdaptiveStep::place`].
 const PLACES: usize = 5;
 
-/// How many Sets of one switch are under way at once, so that a switch that leaves them unanswered
-/// holds up no push for long.
+/// Sets of one switch under way at once, so that a switch that leaves them unanswered does not
+/// delay a push for long.
 const WINDOW: usize = 4;
 
 /// The Sets of one switch, and their progress.
 #[derive(Debug)]
 struct Chain {
     change: AdaptiveChange,
-    /// The place whose Sets are on their way, or leave next.
+    /// Position whose Sets are under way, or are sent next.
     place: usize,
-    /// How many Sets of this place were queued.
+    /// Number of Sets of this position that were queued.
     queued: usize,
     open: usize,
     failed: bool,
@@ -98,7 +97,7 @@ impl Chain {
         chain
     }
 
-    /// The Set at an index of those of the present place.
+    /// The Set at an index among those of the present position.
     fn step(&self, index: usize) -> Option<AdaptiveStep> {
         let change = &self.change;
         let block =
@@ -119,7 +118,7 @@ impl Chain {
         }
     }
 
-    /// Goes on to the next place with Sets, once those of this one are settled.
+    /// Moves to the next position with Sets, once those of the present one are settled.
     fn skip(&mut self) {
         while self.place < PLACES && self.open == 0 && self.step(self.queued).is_none() {
             self.place += 1;
@@ -128,14 +127,14 @@ impl Chain {
     }
 }
 
-/// The Sets of all switches.
+/// The adaptive routing Sets of all switches.
 #[derive(Default, Debug)]
 pub(super) struct AdaptivePush {
     chains: BTreeMap<Guid, Chain>,
     queue: VecDeque<Task>,
-    /// Switches whose groups are to go out of force, and have not yet.
+    /// Number of switches whose groups must go out of force and have not yet.
     leaving: usize,
-    /// A switch may still forward by groups of an earlier plan.
+    /// Whether a switch may still forward by groups of an earlier plan.
     keeps_old: bool,
     stopped: bool,
 }
@@ -152,17 +151,17 @@ impl AdaptivePush {
         }
     }
 
-    /// How many switches have groups to take out of force.
+    /// Number of switches with groups to take out of force.
     pub(super) fn leaving(&self) -> usize {
         self.leaving
     }
 
-    /// Whether all groups that are to go are out of force.
+    /// Whether all groups that must go out of force are.
     pub(super) fn has_left(&self) -> bool {
         self.leaving == 0 && !self.keeps_old
     }
 
-    /// Whether a switch holds everything that comes before a step.
+    /// Whether a switch holds everything that precedes a step.
     pub(super) fn has_reached(&self, guid: Guid, step: AdaptiveStep) -> bool {
         let chain = self.chains.get(&guid);
         chain.is_some_and(|chain| !chain.failed && chain.place == step.place())
@@ -179,7 +178,7 @@ impl AdaptivePush {
 }
 
 impl Push {
-    /// Queues the Sets of all switches that may leave now.
+    /// Queues the Sets of all switches that may be sent now.
     pub(super) fn release_adaptive(&mut self, inventory: &Inventory) {
         let switches: Vec<Guid> = self.adaptive.chains.keys().copied().collect();
         for guid in switches {
@@ -288,7 +287,7 @@ impl Push {
                 let info = ArInfo::from_data(data);
                 inventory.put_ar_info(guid, Some(*info));
                 if let Some(switch) = inventory.switch_mut(guid) {
-                    switch.adaptive.info_in_doubt = false;
+                    switch.adaptive.info_unverified = false;
                     let is_on = info.uses_groups();
                     is_held &= is_on == (step == AdaptiveStep::Enable);
                     switch.keeps_adaptive_routing = is_on && step == AdaptiveStep::Prepare;
@@ -324,7 +323,7 @@ impl Push {
         self.adaptive_settled(inventory, guid, step, None);
     }
 
-    /// After a Set failed: its block is not known, and the switch goes no further.
+    /// Handles a failed Set: its block is no longer known, and the switch takes no further step.
     pub(super) fn adaptive_failed(
         &mut self,
         inventory: &mut Inventory,
@@ -336,10 +335,10 @@ impl Push {
             && let Some(switch) = inventory.switch_mut(guid)
         {
             match step {
-                AdaptiveStep::Prepare => switch.adaptive.info_in_doubt = true,
+                AdaptiveStep::Prepare => switch.adaptive.info_unverified = true,
                 AdaptiveStep::Enable => {
-                    // It may have it in force.
-                    switch.adaptive.info_in_doubt = true;
+                    // The switch may have the groups in force.
+                    switch.adaptive.info_unverified = true;
                     switch.adaptive.own();
                 }
                 AdaptiveStep::Groups(block) | AdaptiveStep::Emptied(block) => {
@@ -386,7 +385,8 @@ impl Push {
         if left && self.phases.current() == Phase::Adaptive {
             self.phases.unmet = self.phases.unmet.saturating_sub(1);
             match failure {
-                // It may be gone: the next plan, after a look at it, is for the rest.
+                // The switch may be gone: the push ends, and the next plan, after a sweep, is for
+                // the remaining ones.
                 Some(Cause::Silence | Cause::NotSent) => self.stop(),
                 _ if self.phases.unmet == 0 => self.advance(inventory),
                 _ => {}

@@ -1,4 +1,4 @@
-//! Answers: writes them into the inventory, and notes failures.
+//! Handles answers: records them in the inventory, and notes failures.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -90,9 +90,9 @@ impl Push {
         }
     }
 
-    /// Takes the answer to the Set of ARInfo (`None`: refused). The push goes on in any case; if
-    /// the switch keeps adaptive routing on, a finding says so, and the Set is not repeated by
-    /// itself.
+    /// Handles the answer to a Set of ARInfo, `None` if it was refused. The push continues in any
+    /// case. If the switch keeps adaptive routing on, a finding says so, and the Set is not
+    /// repeated.
     pub(super) fn ar_info_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -109,7 +109,7 @@ impl Push {
         self.table_settled(inventory, Task::AdaptiveRouting(guid), guid, false);
     }
 
-    /// The ports to read again because SwitchInfo of `guid` was set.
+    /// The ports that must be read again because SwitchInfo of `guid` was set.
     fn made_unread(&self, inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
         let (Some(node), Some(set)) = (
             inventory.node(guid),
@@ -121,8 +121,8 @@ impl Push {
         // A reset of the switch between its reading and this Set would be hidden; the lost LID of
         // port 0 shows it.
         let mut unread = vec![zero];
-        // This Set also cleared reports of changes since the ports were read, and some switches
-        // send no trap while PortStateChange is set.
+        // This Set also cleared reports of changes since the ports were read. Some switches send no
+        // trap while PortStateChange is set.
         if set.port_state_change() {
             let external = node.external_ports();
             unread.extend(external.map(|(number, _)| PortKey::new(guid, number)));
@@ -167,17 +167,18 @@ impl Push {
             let unkept = port.take_answer(&before, info);
             self.reregistered.extend(port.reregistered());
             let reached = port.reached(info, step);
-            let armed_apart = step == PortStep::Arm && reached && port.is_apart();
+            let armed_after_settings =
+                step == PortStep::Arm && reached && port.sends_settings_first();
             if port.is_active(info) && step == PortStep::Activate {
                 self.progress.activated += 1;
             }
             if !reached {
                 return self.state_open(inventory, key, step, asked, Cause::NotHeld);
             }
-            if armed_apart {
-                self.armed_apart(inventory, kind, key);
+            if armed_after_settings {
+                self.armed_after_settings(inventory, kind, key);
             }
-            let read = inventory.doubts.raise(key, unkept, asked, Some(info));
+            let read = inventory.unverified.raise(key, unkept, asked, Some(info));
             self.fields_open(not_kept, key, kind, unkept, read);
         }
         self.link_settled(inventory, key);
@@ -245,23 +246,23 @@ impl Push {
         }
     }
 
-    /// Gives up waiting for the answer to the Set of `task`, which may have been carried out.
+    /// Stops waiting for the answer to the Set of `task`, which the device may have executed.
     pub fn abandon(&mut self, inventory: &mut Inventory, task: Task) {
         self.outstanding = self.outstanding.saturating_sub(1);
-        self.doubted = true;
+        self.has_unverified = true;
         let before = self.failures.len();
         self.failed(inventory, task, Cause::Silence);
-        // Giving up is no failure of the device.
+        // Stopping is no failure of the device.
         self.failures.truncate(before);
         if let Task::Port(key, _) = task {
             self.unread.insert(key);
         }
     }
 
-    /// The port must be read to know whether it took the Set; nothing counts as failed. Until then
-    /// it gets no more Sets.
-    pub(super) fn doubt(&mut self, inventory: &Inventory, key: PortKey) {
-        self.doubted = true;
+    /// Marks a port that must be read to know whether it took the Set. Nothing counts as failed;
+    /// until it is read, the port gets no more Sets.
+    pub(super) fn await_reading(&mut self, inventory: &Inventory, key: PortKey) {
+        self.has_unverified = true;
         if let Some(port) = self.ports.get_mut(&key) {
             port.give_up();
         }

@@ -1,4 +1,4 @@
-//! The Sets that become possible when another one is settled.
+//! Queues the Sets that become possible when another one is settled.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 
@@ -14,8 +14,8 @@ impl Push {
             self.plan.transition.interim.len(),
             self.plan.transition.cuts,
         );
-        // Multicast tables lose ports in the first phases: the last unicast tables must not meet
-        // these masks. That holds even if the hardware is at the interim tables already.
+        // Multicast tables lose ports in the first phases, because the last unicast tables must not
+        // meet these masks. That holds even if the hardware is at the interim tables already.
         let lets_go = interim > 0 && self.multicast.unmet() > 0;
         let links = interim > cuts && !self.awaited.is_empty();
         let sl2vl = self.switches.values().any(|switch| switch.sl2vl() > 0);
@@ -28,7 +28,7 @@ impl Push {
         self.phases.unmet = self.counted(self.phases.current());
     }
 
-    /// How many Sets must be settled in a phase that begins.
+    /// Number of Sets that must be settled in a phase that begins.
     fn counted(&self, phase: Phase) -> usize {
         let mute = &self.plan.transition.mute;
         let switches = self.switches.iter();
@@ -44,7 +44,7 @@ impl Push {
         tables.sum::<usize>() + beside
     }
 
-    /// Goes on to the first phase with work, and queues the Sets that waited for it.
+    /// Moves to the first phase with work, and queues the Sets that waited for it.
     pub(super) fn advance(&mut self, inventory: &Inventory) {
         if self.stopped {
             return;
@@ -71,7 +71,7 @@ impl Push {
         self.release_adaptive(inventory);
     }
 
-    /// The next Set to the tables of a switch, if one may leave now.
+    /// The next Set of a switch's tables that may be sent now; `None` if there is none.
     pub(super) fn due_table(
         &self,
         inventory: &Inventory,
@@ -102,7 +102,7 @@ impl Push {
         }
     }
 
-    /// After a Set of PortInfo was settled: tables may have waited for that of port 0.
+    /// Handles a settled Set of PortInfo: tables may have waited for that of port 0.
     pub(super) fn lid_settled(&mut self, inventory: &Inventory, key: PortKey) {
         if key.port != PortNum::ZERO || self.stopped {
             return;
@@ -114,8 +114,7 @@ impl Push {
         self.multicast.give_turn(key.node);
     }
 
-    /// After the PortInfo of port 0 was written or given up: the switch's other ports may have
-    /// waited for it.
+    /// Handles the settled PortInfo of port 0, for which the switch's other ports may have waited.
     pub(super) fn consider_others_after(&mut self, inventory: &Inventory, key: PortKey) {
         if key.port != PortNum::ZERO {
             return;
@@ -127,8 +126,7 @@ impl Push {
         }
     }
 
-    /// After a Set to a switch's tables was answered or given up: queues the Sets that this
-    /// permits.
+    /// Handles a settled Set of a switch's tables: queues the Sets that it permits.
     pub(super) fn table_settled(
         &mut self,
         inventory: &mut Inventory,
@@ -141,7 +139,7 @@ impl Push {
         };
         switch.settle(task, failed);
         let is_programmed = switch.is_programmed();
-        // The plan and the image of the switch have its table once in memory between them.
+        // The plan and the image of the switch share the table's memory.
         let before = inventory.mark();
         if is_programmed
             && let Some(table) = self.plan.last_table(guid)
@@ -191,8 +189,9 @@ impl Push {
         }
     }
 
-    /// A switch does not hold its interim tables, and could close a loop with the next tables. The
-    /// push goes on only if no packet passes the switch (it is dark): its links stay as they are.
+    /// Handles a switch that does not hold its interim tables, and could close a loop with the next
+    /// tables. The push goes on only if no packet passes the switch (it is dark): its links stay as
+    /// they are.
     fn not_held(&mut self, guid: Guid) {
         let phase = self.phases.current();
         match self.switches.get_mut(&guid) {
@@ -203,7 +202,7 @@ impl Push {
         }
     }
 
-    /// Queues the next Sets of a port if they are due.
+    /// Queues the next Sets of a port, if they may be sent now.
     pub(super) fn consider(&mut self, inventory: &Inventory, key: PortKey) {
         if self.stopped {
             return;
@@ -214,7 +213,7 @@ impl Push {
         let Some(info) = inventory.port(key).and_then(|record| record.info.as_ref()) else {
             return;
         };
-        // All blocks wait for the same.
+        // All blocks have the same needs.
         let sends_p_keys = !port.p_keys.is_sent() && self.may(inventory, Task::PKeys(key, 0));
         let mut steps = port.steps(info).into_iter().flatten();
         let step = steps.find(|&step| self.may(inventory, Task::Port(key, step)));

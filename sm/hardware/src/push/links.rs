@@ -1,4 +1,4 @@
-//! Links that become Active before a table leads to them.
+//! Links that must become Active before a table leads to them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::phases::Phase;
 use super::ports::PortPush;
 use crate::sweep::inventory::Inventory;
 
-/// The links that `plan` makes Active first and that are not Active: one end, and the other.
+/// The links that `plan` makes Active first and that are not Active yet, as (one end, other end).
 pub(super) fn awaited(plan: &Plan, inventory: &Inventory) -> BTreeMap<PortKey, PortKey> {
     let ports = plan.transition.awaited.iter();
     let links = ports.filter_map(|&port| Some((port, inventory.port(port)?.peer?)));
@@ -26,7 +26,7 @@ fn is_active(inventory: &Inventory, port: PortKey, peer: PortKey) -> bool {
 }
 
 impl Push {
-    /// After a port was read: its link may be Active at both ends now.
+    /// Handles a port that was read: its link may now be Active at both ends.
     pub(super) fn link_settled(&mut self, inventory: &Inventory, key: PortKey) {
         let peer = self.ports.get(&key).and_then(PortPush::peer);
         let Some(peer) = peer.filter(|&peer| is_active(inventory, key, peer)) else {
@@ -38,9 +38,9 @@ impl Push {
         }
     }
 
-    /// Ends a push that is stuck: no Set is on its way, none can be sent, and a phase is not
-    /// settled, because a Set that it needs failed. Records the links that cannot become Active for
-    /// that reason.
+    /// Ends a push that is stuck: no Set is under way, none can be sent, and a phase is not settled
+    /// because a Set that it needs failed. Records the links that cannot become Active for that
+    /// reason.
     pub(super) fn end_if_stuck(&mut self) {
         if self.stopped || self.outstanding > 0 || self.phases.is_last() {
             return;

@@ -1,4 +1,4 @@
-//! Writing the managed attributes of ports.
+//! Sets of the managed attributes of ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::{Cause, Push, Task};
 use crate::diff::{BlockChange, differing_blocks};
 use crate::sweep::inventory::Inventory;
 
-/// How many blocks for quality of service each port has among `changes`.
+/// Number of QoS blocks of each port among `changes`.
 pub(super) fn qos_blocks(
     changes: &BTreeMap<PortKey, Vec<BlockChange>>,
 ) -> BTreeMap<PortKey, usize> {
@@ -21,7 +21,7 @@ pub(super) fn qos_blocks(
     counts.filter(|&(_, count)| count > 0).collect()
 }
 
-/// The limits of virtual ports among `changes`, which these wait for.
+/// The virtual ports whose rate limits are among `changes`, and which wait for them.
 pub(super) fn vport_limits(
     changes: &BTreeMap<PortKey, Vec<BlockChange>>,
 ) -> BTreeSet<(PortKey, u16)> {
@@ -32,7 +32,7 @@ pub(super) fn vport_limits(
 }
 
 impl Push {
-    /// Queues the blocks of a port, if they may leave now.
+    /// Queues the blocks of a port, if they may be sent now.
     pub(super) fn release_managed(&mut self, inventory: &Inventory, port: PortKey) {
         if self.stopped {
             return;
@@ -110,7 +110,7 @@ impl Push {
         self.vport_limits_settled(inventory, key);
     }
 
-    /// After the limits of a virtual port were answered or given up: it may become Active.
+    /// Handles the settled limits of a virtual port, which may now become Active.
     fn vport_limits_settled(&mut self, inventory: &Inventory, key: BlockKey) {
         if let Some(index) = key.vport()
             && self.vport_limits.remove(&(key.port, index))
@@ -119,7 +119,7 @@ impl Push {
         }
     }
 
-    /// Adds the blocks of a port that its kind of device gets since it refused another one.
+    /// Adds the blocks of a port that replace a block that its kind of device refused.
     fn take_other_form(&mut self, inventory: &Inventory, port: PortKey) {
         let source = Source::of_plan(inventory, &inventory.alias_guids, &self.plan);
         let blocks = differing_blocks(&source, port, Origin::Qos);
@@ -131,7 +131,7 @@ impl Push {
         self.release_managed(inventory, port);
     }
 
-    /// After a block for quality of service was answered or given up: the link may become Active.
+    /// Handles a settled QoS block: the link may now become Active.
     fn qos_settled(&mut self, inventory: &Inventory, key: BlockKey) {
         let port = key.port;
         let Some(left) = self.qos_unsettled.get_mut(&port).filter(|_| key.is_qos()) else {

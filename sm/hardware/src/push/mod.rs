@@ -1,21 +1,21 @@
-//! From the difference to Sets: the only code that sends Sets.
+//! The push: turns the difference into Sets. The only code that sends Sets.
 //!
-//! All switches get their tables in parallel; a port gets its settings and Armed in one Set as soon
-//! as it is met. [`Task::needs`] is the table of what each Set waits for. Fabric-wide barriers are
-//! those of `phases`: interim tables, and the links that later ones lead to. Multicast tables
-//! follow two steps of their own; see [`crate::diff::MulticastChange`].
+//! All switches get their tables in parallel. A port gets its settings and Armed in one Set, as
+//! soon as it is discovered. [`Task::needs`] lists what each Set waits for. The barriers of the
+//! whole fabric are those of `phases`: interim tables, and the links that later tables lead to.
+//! Multicast tables have two steps of their own; see [`crate::diff::MulticastChange`].
 //!
-//! The push writes every acknowledged Set into the [`Inventory`], and marks every lost one there,
-//! so that the next difference starts from the true state.
+//! The push records every acknowledged Set in the [`Inventory`], and marks every lost one there, so
+//! that the next difference starts from the true state.
 //!
-//! A port gets LID, MTU, VLs and Armed in one Set, and Active in a second one as soon as both ends
-//! of its link are armed and the switches there forward as planned. After a push that clears
-//! PortStateChange the core reads the ports again ([`Push::unread`]): the clear also covers changes
-//! since the first reading, and some switches send trap 128 only when the bit goes from 0 to 1.
+//! A port gets LID, MTU, VLs and Armed in one Set. It gets Active in a second one, as soon as both
+//! ends of its link are armed and the switches there forward as planned. After a push that clears
+//! PortStateChange, the core reads the ports again ([`Push::unread`]): the clear also covers
+//! changes since the first reading, and some switches send trap 128 only when the bit goes from 0
+//! to 1.
 
 mod adaptive;
 mod answers;
-mod doubts;
 mod due;
 mod links;
 mod managed;
@@ -30,6 +30,7 @@ mod rehearse;
 mod sl2vl;
 mod tables;
 mod task;
+mod unverified;
 mod vports;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -61,37 +62,39 @@ use crate::sweep::reach::KnownWays;
 #[derive(Debug)]
 pub struct Push {
     plan: Arc<Plan>,
-    /// The subnet manager's own port gets another LID: answers to either LID may go astray meanwhile.
+    /// Whether the subnet manager's own port gets another LID, so that answers to either LID may be
+    /// lost meanwhile.
     moves_own_lid: bool,
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
     /// The M_Keys of switches that get another one than they hold. Each block of a table asks for
-    /// them, and a bring-up has a hundred times as many ports.
+    /// them, and a bring-up has a hundred times as many ports as switches.
     switch_keys: BTreeMap<Guid, u64>,
     multicast: MulticastPush,
     adaptive: AdaptivePush,
     /// Blocks of managed attributes to write, by port.
     managed: BTreeMap<PortKey, Vec<BlockChange>>,
-    /// How many blocks for quality of service are to be settled, by port.
+    /// Number of QoS blocks that are not settled, by port.
     qos_unsettled: BTreeMap<PortKey, usize>,
-    /// Virtual ports whose limits of rates have no answer yet.
+    /// Virtual ports whose rate limits are not settled.
     vport_limits: BTreeSet<(PortKey, u16)>,
     /// Tasks of `managed` that were queued.
     managed_queued: BTreeSet<Task>,
-    /// Virtual ports, by the port of their host.
+    /// Sets of virtual ports, by the port of their host.
     vports: BTreeMap<PortKey, VPortPush>,
-    /// Switches with Sets to send, in turn.
+    /// Switches with Sets to send, in the order of their turns.
     turn: VecDeque<Guid>,
     /// Ports with Sets to send.
     ready: VecDeque<Task>,
     phases: Phases,
-    /// Links that tables wait for: one end, and the other.
+    /// Links that tables wait for, as (one end, other end).
     awaited: BTreeMap<PortKey, PortKey>,
     /// See [`Push::unopened`].
     unopened: BTreeSet<PortKey>,
     outstanding: usize,
     stopped: bool,
-    /// Ports and tables alternate, so that neither waits for all of the other.
+    /// Whether a port's Set is sent next: ports and tables alternate, so that neither waits for all
+    /// of the other.
     ports_next: bool,
     failures: Vec<FailedSet>,
     progress: PushProgress,
@@ -100,10 +103,10 @@ pub struct Push {
     unread: BTreeSet<PortKey>,
     /// See [`Push::reregistered`].
     reregistered: BTreeSet<Guid>,
-    /// Nodes that left a Set unanswered, and mute ones that are not tried: they get no more Sets.
+    /// Nodes that get no more Sets: they left one unanswered, or are mute and not tried.
     silent: BTreeSet<Guid>,
     /// Whether a port must be read to know whether it holds the values of a Set.
-    doubted: bool,
+    has_unverified: bool,
     known_ways: KnownWays,
 }
 
@@ -118,7 +121,7 @@ fn moves_own_lid(changes: &Changes, inventory: &Inventory) -> bool {
 }
 
 impl Push {
-    /// Starts to make `changes`, which lead to `plan`.
+    /// Starts a push that makes `changes`, which lead to `plan`.
     pub fn start(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Push {
         let progress = PushProgress {
             expected: changes.sets(),
@@ -149,13 +152,14 @@ impl Push {
                     (guid, SwitchPush::new(change, held, sets_lid, top_first))
                 })
                 .collect(),
-            // Collected at once, the map takes half the memory of one that grows.
+            // The map is collected at once: it takes half the memory of one that grows.
             ports: changes
                 .ports
                 .into_iter()
                 .map(|(key, change)| {
-                    let apart = refuses(inventory, key, DeviceHabit::RefusesStateWithSettings);
-                    (key, PortPush::new(change, apart))
+                    let settings_first =
+                        refuses(inventory, key, DeviceHabit::RefusesStateWithSettings);
+                    (key, PortPush::new(change, settings_first))
                 })
                 .collect(),
             multicast: MulticastPush::new(changes.multicast, &mute),
@@ -184,7 +188,7 @@ impl Push {
             unread: BTreeSet::new(),
             reregistered: BTreeSet::new(),
             silent: mute.difference(&plan.transition.tried).copied().collect(),
-            doubted: false,
+            has_unverified: false,
             known_ways: KnownWays::default(),
         };
         push.begin(inventory);
@@ -195,7 +199,7 @@ impl Push {
         push
     }
 
-    /// Starts the phases, and queues what need not wait.
+    /// Starts the phases, and queues the Sets that need not wait.
     fn begin(&mut self, inventory: &Inventory) {
         self.switch_keys = self.changing_keys(inventory);
         self.awaited = links::awaited(&self.plan, inventory);
@@ -212,7 +216,7 @@ impl Push {
         self.release_all_vports(inventory);
     }
 
-    /// The planned M_Keys of the switches that hold others.
+    /// The planned M_Keys of the switches that hold other ones.
     fn changing_keys(&self, inventory: &Inventory) -> BTreeMap<Guid, u64> {
         let zeros = self.ports.iter();
         let zeros = zeros.filter(|(key, _)| key.port == PortNum::ZERO);
@@ -224,7 +228,7 @@ impl Push {
         changing.collect()
     }
 
-    /// Sends no more Sets; [`Push::is_done`] once those on their way are answered.
+    /// Sends no more Sets. [`Push::is_done`] is true once those under way are answered.
     pub fn stop(&mut self) {
         self.stopped = true;
         self.turn.clear();
@@ -238,7 +242,7 @@ impl Push {
         self.stopped
     }
 
-    /// Whether no Set is left to send and none is on its way.
+    /// Whether no Set is left to send and none is under way.
     pub fn is_done(&self) -> bool {
         self.outstanding == 0
             && (self.stopped || self.phases.is_last())
@@ -248,17 +252,17 @@ impl Push {
             && self.adaptive.is_idle()
     }
 
-    /// Whether Sets were left out because a node did not answer.
+    /// Whether Sets were omitted because a node did not answer.
     pub fn left_out_nodes(&self) -> bool {
         !self.silent.is_empty()
     }
 
-    /// Takes back `count` Sets that were handed out and never sent.
+    /// Takes back `count` Sets that [`Push::poll_order`] returned and that were never sent.
     pub fn taken_back(&mut self, count: usize) {
         self.outstanding = self.outstanding.saturating_sub(count);
     }
 
-    /// Whether the push found a field that a device does not keep.
+    /// Whether the push learned a field that a kind of device does not keep.
     pub fn learned(&self) -> bool {
         self.learned
     }
@@ -266,20 +270,20 @@ impl Push {
     /// Ports that may have changed unnoticed, and have not answered since.
     ///
     /// Clearing PortStateChange also clears reports of changes since the ports were last read. A
-    /// switch that had no LID or another manager could send no trap for that, and some send none
-    /// while the bit is set. Setting LinearFDBTop hides that a switch was reset. A port whose
-    /// answers were lost may or may not hold the values of the Set.
+    /// switch that had no LID, or another manager, could send no trap about those, and some
+    /// switches send none while the bit is set. Setting LinearFDBTop hides a reset of the switch. A
+    /// port whose answers were lost may or may not hold the values of the Set.
     pub fn unread(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unread.iter().copied()
     }
 
-    /// Whether all Sets were acknowledged, and no doubt is left.
+    /// Whether all Sets were acknowledged, and the answers show that ports hold their values.
     pub fn is_complete(&self) -> bool {
-        self.failures.is_empty() && !self.stopped && !self.doubted
+        self.failures.is_empty() && !self.stopped && !self.has_unverified
     }
 
-    /// One end of each link that tables wait for, and that cannot become Active in this push, which
-    /// ended before these tables.
+    /// One end of each link that tables wait for, and that could not become Active in this push,
+    /// which ended before these tables.
     pub fn unopened(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unopened.iter().copied()
     }
@@ -294,7 +298,7 @@ impl Push {
         &self.failures
     }
 
-    /// The switches with a table that a Set of the push did not write.
+    /// The switches with a table that a Set of this push failed to write.
     pub fn without_tables(&self) -> BTreeSet<Guid> {
         let of_tables = self
             .failures
@@ -313,12 +317,12 @@ impl Push {
         &self.plan
     }
 
-    /// Sends no more Sets to `node`, which does not answer.
+    /// Sends no more Sets to `node`, because it does not answer.
     pub fn give_up_on(&mut self, node: Guid) {
         self.silent.insert(node);
     }
 
-    /// The next Set, if one can go now.
+    /// The next Set; `None` if none may be sent now.
     pub fn poll_order(&mut self, inventory: &mut Inventory) -> Option<Order> {
         loop {
             let order = self.next_order(inventory)?;
@@ -350,7 +354,7 @@ impl Push {
         None
     }
 
-    /// Takes the answer to the Set of `task`.
+    /// Handles the answer to the Set of `task`.
     pub fn handle(
         &mut self,
         inventory: &mut Inventory,
@@ -365,13 +369,13 @@ impl Push {
                 self.acknowledged(inventory, not_kept, task, data);
             }
             (AgentAnswer::Refused(_), Task::Port(key, PortStep::Arm))
-                if self.goes_apart(inventory, key) => {}
+                if self.separates_settings(inventory, key) => {}
             (
                 AgentAnswer::Refused(status) | AgentAnswer::RefusedRepetition(status),
                 Task::Port(key, step @ (PortStep::Arm | PortStep::Activate)),
             ) => self.state_refused(inventory, key, step, status),
             (AgentAnswer::RefusedRepetition(_), Task::Port(key, PortStep::Configure)) => {
-                self.doubt(inventory, key)
+                self.await_reading(inventory, key)
             }
             (
                 AgentAnswer::Refused(_) | AgentAnswer::RefusedRepetition(_),
@@ -386,7 +390,7 @@ impl Push {
             }
             (AgentAnswer::Silence, _) => {
                 if task.is_of_vports() {
-                    // No more Sets to virtual ports there.
+                    // Virtual ports there get no more Sets.
                     self.vports.remove(&task.port());
                 } else {
                     self.give_up_on(task.node());

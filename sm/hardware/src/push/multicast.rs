@@ -1,6 +1,6 @@
-//! The Sets of multicast tables, and their progress.
+//! Sets of multicast tables, and their progress.
 //!
-//! A packet meanwhile follows a part of the old tree or of the new one, never a mixture with a
+//! Meanwhile, packets follow a part of the old tree or of the new one, never a mixture with a
 //! cycle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,16 +14,16 @@ use super::{Cause, FailedSet, Order, Push, Task};
 use crate::diff::{MulticastChange, kept};
 use crate::sweep::inventory::Inventory;
 
-/// The Sets of all multicast tables: every switch removes ports before any switch adds one.
+/// Sets of all multicast tables: every switch removes ports before any switch adds one.
 ///
 /// If a switch does not remove its ports from a block, no other switch adds ports for the multicast
-/// LIDs of that block; other blocks are not affected.
+/// LIDs of that block. Other blocks are not affected.
 #[derive(Debug, Default)]
 pub(super) struct MulticastPush {
     switches: BTreeMap<Guid, MulticastSwitchPush>,
-    /// Switches that may have a Set to send, in turn.
+    /// Switches that may have a Set to send, in the order of their turns.
     turn: VecDeque<Guid>,
-    /// Blocks that must lose ports and are not acknowledged.
+    /// Number of blocks that must lose ports and are not acknowledged.
     unmet: usize,
     /// Blocks from which some switch did not remove its ports.
     withheld: BTreeSet<u16>,
@@ -42,8 +42,8 @@ struct MulticastSwitchPush {
 }
 
 impl MulticastPush {
-    /// `mute` switches do not answer: no other switch adds ports to blocks that they must remove
-    /// ports from.
+    /// Prepares the Sets. `mute` switches do not answer: no other switch adds ports to blocks from
+    /// which they must remove ports.
     pub(super) fn new(
         mut changes: BTreeMap<Guid, MulticastChange>,
         mute: &BTreeSet<Guid>,
@@ -75,7 +75,7 @@ impl MulticastPush {
         push
     }
 
-    /// How many blocks must still lose ports.
+    /// Number of blocks that must still lose ports.
     pub(super) fn unmet(&self) -> usize {
         self.unmet
     }
@@ -91,7 +91,7 @@ impl MulticastPush {
         self.turn.clear();
     }
 
-    /// Queues every switch after an event that any may have waited for.
+    /// Queues every switch, after an event that any may have waited for.
     pub(super) fn give_turns(&mut self) {
         if self.stopped {
             return;
@@ -104,7 +104,7 @@ impl MulticastPush {
         }
     }
 
-    /// Queues a switch after an event that it may have waited for.
+    /// Queues a switch, after an event that it may have waited for.
     pub(super) fn give_turn(&mut self, guid: Guid) {
         if !self.stopped
             && let Some(switch) = self.switches.get_mut(&guid)
@@ -116,7 +116,7 @@ impl MulticastPush {
         }
     }
 
-    /// Records that the Set of `task` leaves. Returns whether it does: a withheld block is left for
+    /// Records that the Set of `task` is sent. Returns whether it is: a withheld block is left for
     /// another push.
     fn take(&mut self, guid: Guid, task: Task) -> bool {
         let Some(switch) = self.switches.get_mut(&guid) else {
@@ -137,7 +137,7 @@ impl MulticastPush {
         true
     }
 
-    /// Ends the turn of a switch; `again`: it gets another one.
+    /// Ends the turn of a switch; with `again` it gets another one.
     fn end_turn(&mut self, guid: Guid, again: bool) {
         if let Some(switch) = self.switches.get_mut(&guid) {
             switch.in_turn = again;
@@ -153,7 +153,8 @@ impl MulticastPush {
         switch.is_none_or(|switch| !switch.failed && switch.unsettled == 0)
     }
 
-    /// Settles the Set of `task`, which was answered or given up. Returns whether it removed ports.
+    /// Settles the Set of `task`, which was answered or given up. Returns whether it was one that
+    /// removes ports.
     pub(super) fn settle(&mut self, guid: Guid, task: Task, failed: bool) -> bool {
         let Some(switch) = self.switches.get_mut(&guid) else {
             return false;
@@ -177,14 +178,14 @@ impl MulticastPush {
         first
     }
 
-    /// The planned MulticastFDBTop of a switch.
+    /// The planned MulticastFDBTop of a switch; `None` if it is not written.
     pub(super) fn top(&self, guid: Guid) -> Option<Lid> {
         self.switches.get(&guid)?.change.top
     }
 }
 
 impl MulticastSwitchPush {
-    /// The next Set, if one is left.
+    /// The next Set of a switch; `None` if none is left.
     fn next(&self, switch: Guid) -> Option<Task> {
         let block = |&at: &MftBlock, first| Task::Multicast { switch, at, first };
         let loses = self.change.first.get(self.first_sent);
@@ -207,7 +208,7 @@ impl Push {
             .any(|failure| matches!(failure.task, Task::Multicast { .. } | Task::MulticastTop(_)))
     }
 
-    /// The next Set of a multicast table, if one can go now.
+    /// The next Set of a multicast table; `None` if none may be sent now.
     pub(super) fn next_multicast(&mut self, inventory: &Inventory) -> Option<Order> {
         while let Some(guid) = self.multicast.turn.pop_front() {
             let task = loop {
@@ -218,13 +219,13 @@ impl Push {
                     break task;
                 }
             };
-            // Its next turn shows whether it has more.
+            // The next turn of the switch shows whether it has more Sets.
             self.multicast.end_turn(guid, task.is_some());
             let Some(task) = task else { continue };
             if let Some(order) = self.write_table(inventory, task) {
                 return Some(order);
             }
-            // Without a Set there will be no answer.
+            // A Set that is not sent gets no answer.
             self.failures.push(FailedSet {
                 task,
                 cause: Cause::Silence,
@@ -234,7 +235,7 @@ impl Push {
         None
     }
 
-    /// The content of a block of a multicast table, for its first or last Set.
+    /// The content of a block of a multicast table, for its first or its last Set.
     pub(super) fn wanted_masks(
         &self,
         inventory: &Inventory,
@@ -251,7 +252,7 @@ impl Push {
         Some(kept(&record.mft, at, &masks))
     }
 
-    /// Takes the `masks` in the answer to the Set of a block.
+    /// Handles the `masks` in the answer to the Set of a block.
     pub(super) fn masks_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -262,7 +263,8 @@ impl Push {
             return;
         };
         self.progress.multicast_blocks += 1;
-        // The kept masks depend on the held ones: compute them before the answer overwrites these.
+        // The kept masks depend on the held ones, which the answer overwrites: they are computed
+        // first.
         let wanted = self.wanted_masks(inventory, switch, at, first);
         if let Some(record) = inventory.switch_mut(switch) {
             record.mft.store(at, masks);
@@ -309,8 +311,7 @@ impl Push {
         }
     }
 
-    /// After a Set to a multicast table was answered or given up: queues the Sets that this
-    /// permits.
+    /// Handles a settled Set of a multicast table: queues the Sets that it permits.
     pub(super) fn multicast_settled(&mut self, inventory: &Inventory, task: Task, failed: bool) {
         let (Task::Multicast { switch: guid, .. } | Task::MulticastTop(guid)) = task else {
             return;
@@ -319,7 +320,7 @@ impl Push {
         if let_go && !self.phases.is_last() {
             self.phases.unmet -= 1;
             if failed {
-                // Its masks could close a cycle with the next unicast tables.
+                // The masks of the switch could close a cycle with the next unicast tables.
                 self.stop();
             } else {
                 self.advance(inventory);

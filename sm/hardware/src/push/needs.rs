@@ -1,7 +1,7 @@
-//! The order of Sets, as a table: the conditions that each Set waits for.
+//! The order of Sets, as a table of the conditions that each Set waits for.
 //!
-//! [`Task::needs`] is the table; whatever sends a Set asks [`Push::may`], which knows only the
-//! table. The [phases](super::phases) of a push are one of its conditions.
+//! [`Task::needs`] is the table. Before a Set is sent, [`Push::may`] checks its row, and nothing
+//! else. The [phases](super::phases) of a push are one of the conditions.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortInfo, PortState};
@@ -12,78 +12,80 @@ use super::tables::SwitchPush;
 use super::{AdaptiveStep, PortStep, Push, Task};
 use crate::sweep::inventory::Inventory;
 
-/// A condition that a Set waits for. Those of Sets that change the state of a link hold at both of
-/// its ends.
+/// A condition that a Set waits for. Conditions of Sets that change the state of a link must hold
+/// at both of its ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// The phase of the table has begun; for tables without one of their own, the last phase.
+    /// The phase of the table has begun; tables without a phase of their own belong to the last
+    /// one.
     Phase,
-    /// The switch answers; one that does not comes in the last phase.
+    /// The switch answers requests; otherwise its tables are written in the last phase.
     Answers,
-    /// ARInfo of the switch has left, or is not to be written.
+    /// ARInfo of the switch was sent, or need not be.
     AdaptiveRouting,
-    /// No switch still forwards by groups of adaptive routing that are to go out of force.
+    /// No switch still forwards by groups of adaptive routing that must go out of force.
     GroupsLeft,
-    /// The switch holds everything that comes before the Set in
-    /// [`AdaptiveStep`](super::AdaptiveStep).
+    /// The switch holds everything that precedes the Set in [`AdaptiveStep`](super::AdaptiveStep).
     AdaptiveStep,
-    /// The Set whose content shows a reset of the switch is acknowledged: SwitchInfo, by its
-    /// LinearFDBTop; if it raises that and goes last, PortInfo of port 0, by its LID.
+    /// The Set is acknowledged whose content shows a later reset of the switch: SwitchInfo, by its
+    /// LinearFDBTop; or PortInfo of port 0, by its LID, if SwitchInfo raises LinearFDBTop and is
+    /// sent last.
     ResetShows,
-    /// If SwitchInfo raises LinearFDBTop, the switch holds all of its tables: no entry above the
+    /// The switch holds all of its tables, if SwitchInfo raises LinearFDBTop: no entry above the
     /// old top takes effect before it is written.
     TablesBelowTop,
-    /// The switch has answered the PortInfo of port 0 that gives it another M_Key: the key for the
-    /// Set is the one that it holds then.
+    /// The switch has answered the PortInfo of port 0 that gives it another M_Key. The Set is sent
+    /// with the key that the switch holds then.
     KeyChange,
-    /// The switch holds its SwitchInfo.
+    /// SwitchInfo of the switch is as planned.
     SwitchInfo,
-    /// The switch holds its SwitchInfo and all of its tables.
+    /// SwitchInfo and all tables of the switch are as planned.
     Programmed,
-    /// No switch forwards multicast packets to a port that it is to lose.
+    /// No switch forwards multicast packets to a port that it shall lose.
     MulticastLosses,
-    /// The switch holds the blocks of its multicast table.
+    /// The blocks of the switch's multicast table are as planned.
     MulticastBlocks,
-    /// PortInfo of port 0 of the switch is settled; its LID shows a reset of the switch.
+    /// PortInfo of port 0 of the switch is settled; its LID shows a later reset of the switch.
     PortZero,
-    /// An end port has answered the PortInfo that arms or changes it. That is its last reading,
-    /// whose LID and state show a reset: after keys that went first it would not show.
+    /// The end port has answered the PortInfo that arms or changes it. That answer is the last
+    /// reading of the port, and its LID and state show a reset; if keys were sent first, a reset
+    /// after them would not show.
     PortInfoAnswered,
     /// The Set of PortInfo that arms the port or changes its settings is settled: it gives the port
-    /// the VLs that the block is for.
+    /// the number of VLs that the block is for.
     PortSettings,
-    /// The blocks for quality of service are settled: packets on an Active link use them. A device
-    /// that refuses them carries data without.
+    /// The QoS blocks are settled, because packets on an Active link use them. A device that
+    /// refuses them carries data without.
     Qos,
     /// PortInfo is settled: its answer shows a reset, after which the block would be lost.
     PortInfoSettled,
-    /// The port holds its P_Keys.
+    /// The P_KeyTable of the port is as planned.
     PKeys,
-    /// The port holds its P_Keys, if it enforces partitions and carries data.
+    /// The P_KeyTable of the port is as planned, if the port enforces partitions and carries data.
     PKeysIfEnforcing,
-    /// The P_Keys of the port at the other end are settled, if that one enforces partitions.
+    /// The P_Keys of the port at the other end are settled, if that port enforces partitions.
     PKeysOfEnforcingPeer,
-    /// The port is Active: its virtual ports can become Active.
+    /// The port is Active, so that its virtual ports can become Active.
     PortActive,
-    /// The virtual port holds its P_Keys.
+    /// The P_KeyTable of the virtual port is as planned.
     VPortPKeys,
-    /// The limits of rates of the virtual port are answered.
+    /// The rate limits of the virtual port are settled.
     VPortLimits,
-    /// The switch that the port is cabled to holds all of its tables.
+    /// The switch at the other end of the port's cable holds all of its tables.
     NeighbourProgrammed,
     /// The port is Armed or Active: packets from an Active end to one in Init are lost (IBA 7.2.7).
     Armed,
     /// [`AWAITED_LINK`] if tables wait for the link, else [`OTHER_LINK`].
     Link,
-    /// [`AWAITED_LINK`] if tables wait for the link: some devices go on from Armed to Active by
-    /// themselves.
+    /// [`AWAITED_LINK`] if tables wait for the link, because some devices go from Armed to Active
+    /// by themselves.
     LinkIfAwaited,
     /// All switches have removed the entries that could close a loop over the link.
     Removals,
     /// All switches hold their SLtoVLMappingTables.
     SlToVlEverywhere,
-    /// A switch that no packet passes yet is programmed; if links of such switches come last, also
-    /// after the interim tables that other links wait for.
+    /// The dark switch, which no packet passes yet, is programmed. If links of such switches come
+    /// last, the interim tables that other links wait for are held as well.
     DarkProgrammed,
 }
 
@@ -104,7 +106,7 @@ impl Task {
         match self {
             Task::AdaptiveRouting(_) => &[Need::Answers],
             Task::Adaptive(_, AdaptiveStep::Prepare) => &[Need::AdaptiveStep],
-            // Groups are proved beside the planned tables alone.
+            // Groups are proved only together with the planned tables.
             Task::Adaptive(..) => &[Need::Phase, Need::GroupsLeft, Need::AdaptiveStep],
             Task::Switch(_) => &[
                 Need::Answers,
@@ -121,7 +123,7 @@ impl Task {
             ],
             Task::Bounce(_) | Task::Disable(_) => &[],
             Task::Multicast { first: true, .. } => &[Need::KeyChange],
-            // Unicast tables still on the way could close a cycle with the trees.
+            // Unicast tables that are not written yet could close a cycle with the trees.
             Task::Multicast { .. } => &[Need::Phase, Need::MulticastLosses, Need::KeyChange],
             Task::MulticastTop(_) => &[
                 Need::KeyChange,
@@ -157,7 +159,7 @@ impl Task {
 type At<'a> = (Task, PortKey, Option<&'a SwitchPush>);
 
 impl Push {
-    /// Whether the Set of `task` may leave now.
+    /// Whether the Set of `task` may be sent now.
     pub(super) fn may(&self, inventory: &Inventory, task: Task) -> bool {
         let peer = match task {
             Task::Port(key, PortStep::Arm | PortStep::Activate) => {
@@ -251,7 +253,7 @@ impl Push {
         }
     }
 
-    /// Whether the phase of a task has come.
+    /// Whether the phase of a task has begun.
     fn is_in_phase(&self, task: Task) -> bool {
         match task {
             Task::Block {
@@ -263,7 +265,7 @@ impl Push {
         }
     }
 
-    /// Whether a switch accepts Sets with the M_Key that it holds and with its planned one.
+    /// Whether a switch accepts Sets both with the M_Key that it holds and with its planned one.
     fn accepts_key(&self, inventory: &Inventory, switch: Guid) -> bool {
         let Some(&planned) = self.switch_keys.get(&switch) else {
             return true;
@@ -271,7 +273,7 @@ impl Push {
         let zero = inventory.port(PortKey::new(switch, PortNum::ZERO));
         let held = zero.and_then(|port| port.info.as_ref());
         let held = held.map_or(0, PortInfo::m_key);
-        // Without a key it accepts any, before the change and after.
+        // A switch without a key accepts any, before the change and after it.
         held == 0 || planned == held
     }
 }

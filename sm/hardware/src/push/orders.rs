@@ -1,4 +1,4 @@
-//! The next Set, with its content and its path.
+//! Builds the next Set, with its content and its path.
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -100,11 +100,11 @@ impl Push {
         })
     }
 
-    /// The LID by which a Set reaches a switch, and its answer gets back, whatever Sets take effect
-    /// meanwhile.
+    /// A LID by which a Set reaches a switch and its answer gets back, whatever Sets take effect
+    /// meanwhile; `None` if there is none.
     ///
-    /// If interim tables discard, the way there and back must consist of entries that stay: the Set
-    /// itself could remove its answer's way.
+    /// If interim tables discard packets, the route in both directions must consist of entries that
+    /// stay: the Set itself could remove an entry that its answer needs.
     fn lid_of(&mut self, inventory: &Inventory, guid: Guid) -> Option<Lid> {
         if self.moves_own_lid {
             return None;
@@ -117,7 +117,7 @@ impl Push {
             })
     }
 
-    /// The content of a block of an interim table, or of the last one.
+    /// The content of a block of an interim table, or of the planned one if `interim` is `None`.
     pub(super) fn wanted(
         &self,
         switch: Guid,

@@ -1,8 +1,8 @@
-//! The Sets of one port's P_KeyTable.
+//! Sets of one port's P_KeyTable.
 //!
 //! Tables that the sweep has read are compared block by block. Switch ports that begin to enforce
-//! partitions get their tables unread. Keys keep their index, and a link goes Active once both its
-//! ends hold theirs.
+//! partitions get their tables without being read. Keys keep their index, and a link becomes Active
+//! once both its ends hold theirs.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl PKeyPush {
         }
     }
 
-    /// The blocks to queue now: all of them, once.
+    /// The blocks to queue now: all of them at the first call, then none.
     pub(super) fn take_due(&mut self) -> Vec<u16> {
         if self.sent {
             return Vec::new();
@@ -108,8 +108,8 @@ impl Push {
         self.p_keys_settled(inventory, key, true);
     }
 
-    /// After a Set of a P_KeyTable was answered or given up: queues the Sets that this permits at
-    /// both ends of the link.
+    /// Handles a settled Set of a P_KeyTable: queues the Sets that it permits at both ends of the
+    /// link.
     fn p_keys_settled(&mut self, inventory: &Inventory, key: PortKey, failed: bool) {
         let Some(port) = self.ports.get_mut(&key) else {
             return;

@@ -1,4 +1,4 @@
-//! The order of Sets: tables in phases, each settled on all switches before the next.
+//! The phases of a push: tables that must be settled on all switches before the next are written.
 //!
 //! ```text
 //! Adaptive    groups of adaptive routing go out of force where tables change
@@ -10,21 +10,21 @@
 //! Last        the planned tables; multicast tables gain ports
 //! ```
 //!
-//! Most pushes have the last phase only. What a Set waits for beside its phase is in
-//! [`Task::needs`](super::Task::needs).
+//! Most pushes have only the last phase. [`Task::needs`](super::Task::needs) lists what else a Set
+//! waits for.
 
 /// A part of a push that must be settled before the next one begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Groups of adaptive routing that are to go out of force.
+    /// Groups of adaptive routing go out of force.
     Adaptive,
-    /// This interim table of every switch.
+    /// Every switch gets the interim table with this index.
     Interim(usize),
-    /// SLtoVLMappingTables.
+    /// SLtoVLMappingTables are written.
     SlToVl,
-    /// Links that must become Active.
+    /// Links become Active that later tables lead to.
     Links,
-    /// The planned tables.
+    /// The planned tables are written.
     Last,
 }
 
@@ -33,14 +33,14 @@ pub enum Phase {
 pub(super) struct Phases {
     list: Vec<Phase>,
     at: usize,
-    /// How many phases of the list come before the interim tables.
+    /// Number of phases in the list that precede the interim tables.
     before: usize,
-    /// How many Sets or links must be settled before the next phase begins.
+    /// Number of Sets or links that must be settled before the next phase begins.
     pub(super) unmet: usize,
 }
 
 impl Phases {
-    /// The last phase only.
+    /// A push with only the last phase.
     pub(super) fn last() -> Phases {
         Phases {
             list: vec![Phase::Last],
@@ -50,7 +50,7 @@ impl Phases {
         }
     }
 
-    /// With this many interim tables, and the other two phases if they have work.
+    /// A push with this many interim tables, and the SLtoVL and link phases if these have work.
     ///
     /// The first `cuts` interim tables only remove entries; links wait for the one after them.
     pub(super) fn new(interim: usize, cuts: usize, sl2vl: bool, links: bool) -> Phases {
@@ -67,7 +67,7 @@ impl Phases {
         }
     }
 
-    /// The same phases after one in which groups of adaptive routing go out of force.
+    /// Prepends a phase in which groups of adaptive routing go out of force.
     pub(super) fn after_groups(mut self) -> Phases {
         self.list.insert(0, Phase::Adaptive);
         self.before = 1;
@@ -82,13 +82,13 @@ impl Phases {
         self.current() == Phase::Last
     }
 
-    /// Whether Sets of tables that are settled now count for the phase. In the first one they are
-    /// those of the next: see [`Phase::Adaptive`].
+    /// Whether Sets of tables that are settled now count for the present phase. In the first phase
+    /// they belong to the next one: see [`Phase::Adaptive`].
     pub(super) fn counts(&self) -> bool {
         !matches!(self.current(), Phase::Adaptive | Phase::Last)
     }
 
-    /// Whether SLtoVLMappingTables are written, or none is to be.
+    /// Whether SLtoVLMappingTables are written, or none is to be written.
     pub(super) fn is_sl2vl_held(&self) -> bool {
         let sl2vl = self.list.iter().position(|&phase| phase == Phase::SlToVl);
         sl2vl.is_none_or(|sl2vl| sl2vl < self.at)
@@ -99,7 +99,8 @@ impl Phases {
         self.at >= count + self.before || self.is_last()
     }
 
-    /// Goes on to the next phase, if this one is settled and not the last one.
+    /// Moves to the next phase, if the present one is settled and not the last one. Returns the new
+    /// phase.
     pub(super) fn next(&mut self) -> Option<Phase> {
         if self.unmet > 0 || self.is_last() {
             return None;

@@ -1,4 +1,4 @@
-//! The Sets of one port, to its settings and its link to Active.
+//! Sets of one port: its settings, and its link to Active.
 
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{PortInfo, PortState};
@@ -8,7 +8,7 @@ use super::PortStep;
 use super::p_keys::PKeyPush;
 use crate::diff::{PortChange, heeds};
 
-/// The Sets of one port.
+/// The Sets of one port, and their progress.
 #[derive(Debug)]
 pub(super) struct PortPush {
     change: Box<PortChange>,
@@ -16,77 +16,77 @@ pub(super) struct PortPush {
     on_its_way: bool,
     configured: bool,
     given_up: bool,
-    /// The port's settings go in a Set of their own, before its state.
-    apart: bool,
+    /// Whether the port's settings are sent in a Set of their own, before its state.
+    settings_first: bool,
 }
 
 impl PortPush {
-    pub(super) fn new(mut change: Box<PortChange>, apart: bool) -> PortPush {
+    pub(super) fn new(mut change: Box<PortChange>, settings_first: bool) -> PortPush {
         PortPush {
             p_keys: PKeyPush::new(std::mem::take(&mut change.p_keys)),
             change,
             on_its_way: false,
             configured: false,
             given_up: false,
-            apart,
+            settings_first,
         }
     }
 
-    /// Handles the refusal of a Set with settings and Armed. Returns whether the settings go alone
-    /// from now on, which is worth one attempt.
-    pub(super) fn set_apart(&mut self, info: &PortInfo) -> bool {
-        let combined = !self.apart && self.has_settings(info);
+    /// Handles the refusal of a Set with settings and Armed. Returns whether the settings are sent
+    /// alone from now on, which is worth one attempt.
+    pub(super) fn separate_settings(&mut self, info: &PortInfo) -> bool {
+        let combined = !self.settings_first && self.has_settings(info);
         if combined {
             self.on_its_way = false;
-            self.apart = true;
+            self.settings_first = true;
         }
         combined
     }
 
     /// Sends the settings alone from now on.
-    pub(super) fn go_apart(&mut self) {
-        self.apart |= !self.on_its_way;
+    pub(super) fn send_settings_first(&mut self) {
+        self.settings_first |= !self.on_its_way;
     }
 
-    /// Whether its settings go alone.
-    pub(super) fn is_apart(&self) -> bool {
-        self.apart
+    /// Whether the settings are sent alone.
+    pub(super) fn sends_settings_first(&self) -> bool {
+        self.settings_first
     }
 
     fn has_settings(&self, info: &PortInfo) -> bool {
         !self.configured && (self.differs(info) || self.change.reregister.is_some())
     }
 
-    /// The planned M_Key, if the port holds one.
+    /// The planned M_Key; `None` if the port shall hold none.
     pub(super) fn m_key(&self) -> Option<u64> {
         self.change.settings.value(FieldIndex::MKey)
     }
 
-    /// The other end of the cable.
+    /// Other end of the cable.
     pub(super) fn peer(&self) -> Option<PortKey> {
         self.change.peer
     }
 
-    /// Whether it can drop packets of partitions that its table lacks. Then the port at the other
-    /// end gets its keys after it.
+    /// Whether the port can drop packets of partitions that its table lacks. If so, the port at the
+    /// other end gets its keys later.
     pub(super) fn is_enforcing(&self) -> bool {
         self.change.external_of_switch
     }
 
-    /// Whether its keys go after its PortInfo. The answer to PortInfo is the last reading of the
-    /// port, whose LID and state show a reset: a reset between keys and settings would not show if
-    /// the keys went first.
+    /// Whether the keys are sent after PortInfo. The answer to PortInfo is the last reading of the
+    /// port, and its LID and state show a reset. If the keys were sent first, a reset between keys
+    /// and settings would not show.
     pub(super) fn info_goes_first(&self, info: &PortInfo) -> bool {
         let arms = self.change.activate && info.port_state() == PortState::Init;
         !self.is_enforcing() && !self.configured && (arms || self.differs(info))
     }
 
-    /// Whether a Set of its PortInfo is still to come.
+    /// Whether a Set of PortInfo is still to come.
     pub(super) fn awaits_info(&self) -> bool {
         self.change.info && !self.configured && !self.given_up
     }
 
-    /// Whether a Set that arms it or changes its settings is still to come.
+    /// Whether a Set that arms the port or changes its settings is still to come.
     pub(super) fn awaits_settings(&self, info: &PortInfo) -> bool {
         let is_armed = info.port_state() == PortState::Armed && self.change.activate;
         self.awaits_info() && (!is_armed || self.has_settings(info))
@@ -97,22 +97,26 @@ impl PortPush {
         !settings.differing(info, self.change.ignored).is_empty()
     }
 
-    /// Whether it may begin to enforce partitions: it holds its table, or carries no data yet.
+    /// Whether the port may begin to enforce partitions: it holds its table, or carries no data
+    /// yet.
     pub(super) fn may_enforce(&self, info: &PortInfo) -> bool {
         let is_idle = self.change.activate && info.port_state() == PortState::Init;
         !self.is_enforcing() || is_idle || self.p_keys.is_held()
     }
 
-    /// The steps that come next by the port's last answer: the first one that may be taken.
+    /// The next possible steps according to the port's last answer; the first one that may be sent
+    /// is taken.
     pub(super) fn steps(&self, info: &PortInfo) -> [Option<PortStep>; 2] {
         if self.on_its_way || self.given_up {
             return [None, None];
         }
         let configure = self.has_settings(info).then_some(PortStep::Configure);
-        let goes_apart = self.apart && configure.is_some();
+        let separates_settings = self.settings_first && configure.is_some();
         match info.port_state() {
-            // Its settings go together with its state.
-            PortState::Init if self.change.activate && !goes_apart => [Some(PortStep::Arm), None],
+            // The settings are sent together with the state.
+            PortState::Init if self.change.activate && !separates_settings => {
+                [Some(PortStep::Arm), None]
+            }
             PortState::Armed if self.change.activate => [Some(PortStep::Activate), configure],
             _ => [configure, None],
         }
@@ -131,9 +135,10 @@ impl PortPush {
 
     /// The content of the Set for `step`, based on the port's last answer.
     pub(super) fn content(&self, current: &PortInfo, step: PortStep) -> PortInfo {
-        // With settings apart, fields that the device does not keep must not go with its state.
+        // Where the settings have a Set of their own, the Set of the state must leave out fields
+        // that the device does not keep.
         let left_out = match step {
-            PortStep::Arm | PortStep::Activate if self.apart => self.change.ignored,
+            PortStep::Arm | PortStep::Activate if self.settings_first => self.change.ignored,
             _ => FieldMask::default(),
         };
         let mut info = self.change.settings.apply(current, left_out);
@@ -145,7 +150,7 @@ impl PortPush {
         let ended = self.change.reregisters
             && settings.ends_registrations(current, self.change.ignored)
             && heeds(current);
-        // Only with the first Set, which has all settings.
+        // The bit is sent only with the first Set, which has all settings.
         info.set_client_reregister(!self.configured && (ended || self.change.reregister.is_some()));
         info.set_port_state(match step {
             PortStep::Configure => PortState::NoChange,
@@ -155,12 +160,12 @@ impl PortPush {
         info
     }
 
-    /// The GUID of the port, if it was due for ClientReregister and got it.
+    /// GUID of the port, if it was due for ClientReregister and got it.
     pub(super) fn reregistered(&self) -> Option<Guid> {
         self.change.reregister.filter(|_| self.configured)
     }
 
-    /// Takes the answer to a Set. Returns the fields that were set and not kept.
+    /// Handles the answer to a Set. Returns the fields that were set and not kept.
     pub(super) fn take_answer(&mut self, before: &PortInfo, info: &PortInfo) -> FieldMask {
         self.on_its_way = false;
         self.configured = true;

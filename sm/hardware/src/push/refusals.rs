@@ -1,4 +1,4 @@
-//! Sets that some devices refuse although the specification allows them, and the alternatives.
+//! Sets that some devices refuse although the specification allows them, and what is sent instead.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_model::habits::{DeviceHabit, DeviceKind, HabitSign};
@@ -6,7 +6,7 @@ use rsm_model::habits::{DeviceHabit, DeviceKind, HabitSign};
 use super::{Push, Task};
 use crate::sweep::inventory::Inventory;
 
-/// Whether the kind of device of a port is known for this refusal.
+/// Whether a port's kind of device is known for this refusal.
 pub(super) fn refuses(inventory: &Inventory, key: PortKey, habit: DeviceHabit) -> bool {
     kind_of(inventory, key).is_some_and(|kind| inventory.habits.has(kind, habit))
 }
@@ -17,23 +17,24 @@ fn kind_of(inventory: &Inventory, key: PortKey) -> Option<DeviceKind> {
 }
 
 impl Push {
-    /// Handles the refusal of a port to be armed together with its settings. Returns whether they
-    /// are tried apart.
-    pub(super) fn goes_apart(&mut self, inventory: &Inventory, key: PortKey) -> bool {
+    /// Handles the refusal of a Set with settings and Armed. Returns whether the settings are sent
+    /// in a Set of their own now, before the state.
+    pub(super) fn separates_settings(&mut self, inventory: &Inventory, key: PortKey) -> bool {
         let info = inventory.port(key).and_then(|record| record.info.as_ref());
         let port = self.ports.get_mut(&key);
-        let apart = info
+        let settings_first = info
             .zip(port)
-            .is_some_and(|(info, port)| port.set_apart(info));
-        if apart {
+            .is_some_and(|(info, port)| port.separate_settings(info));
+        if settings_first {
             self.consider(inventory, key);
         }
-        apart
+        settings_first
     }
 
-    /// Learns from ports that refused both together and were armed after their settings: other ports
-    /// of their kind get them apart, too. A port whose link was down for a moment does the same.
-    pub(super) fn armed_apart(
+    /// Learns from `port`, which refused settings and Armed in one Set and took them in two: other
+    /// ports of its kind of device get two Sets, too. One port is no proof: a port whose link was
+    /// down for a moment behaves alike.
+    pub(super) fn armed_after_settings(
         &mut self,
         inventory: &mut Inventory,
         kind: DeviceKind,
@@ -49,13 +50,13 @@ impl Push {
         }
         for (&key, port) in &mut self.ports {
             if kind_of(inventory, key) == Some(kind) {
-                port.go_apart();
+                port.send_settings_first();
             }
         }
     }
 
-    /// Handles the refusal of a block. Returns whether it is above LinearFDBTop and is sent again
-    /// after LinearFDBTop was raised.
+    /// Handles the refusal of a block. Returns whether the block is above LinearFDBTop, and is sent
+    /// again once LinearFDBTop was raised.
     pub(super) fn raises_top_first(
         &mut self,
         inventory: &mut Inventory,

@@ -1,7 +1,7 @@
-//! A rehearsal of a push: lists its Sets in their order instead of sending them.
+//! A rehearsal of a push: lists its Sets in their order, and sends none.
 //!
-//! The push machine runs against a copy of the inventory that answers as a device would. A dry run
-//! ends here: the core enters no stage that sends Sets.
+//! The push runs against a copy of the inventory that answers as devices would. A dry run ends
+//! here: the core enters no stage that sends Sets.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use crate::diff::{Changes, NotKept};
 use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::Inventory;
 
-/// One Set that was not sent.
+/// One Set that would be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreseen {
     /// The Set.
     pub order: Order,
-    /// The phase of the push in which it leaves.
+    /// Phase of the push in which it would be sent.
     pub phase: Phase,
-    /// The device's content before it, after all Sets listed earlier; `None` if it is not known.
+    /// Content of the device before it, after all Sets listed earlier; `None` if it is not known.
     pub before: Option<[u8; 64]>,
-    /// The content afterwards: fields that the Set marks "no change" keep their value.
+    /// Content of the device after it; fields that the Set marks "no change" keep their value.
     pub after: [u8; 64],
 }
 
@@ -56,7 +56,7 @@ pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec
     sets
 }
 
-/// The device's content that the Set of `task` overwrites, as far as it was read.
+/// The device's content that the Set of `task` overwrites; `None` if it was not read.
 fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
     let switch = |guid| inventory.node(guid)?.switch.as_ref();
     match task {
@@ -110,7 +110,7 @@ fn carried_out(task: Task, before: Option<&[u8; 64]>, data: [u8; 64]) -> [u8; 64
     match (task, before) {
         (Task::Switch(_) | Task::MulticastTop(_), _) => {
             let mut info = *SwitchInfo::from_data(&data);
-            // Writing 1 clears it (IBA 14.2.5.4).
+            // Writing 1 clears the bit (IBA 14.2.5.4).
             info.set_port_state_change(false);
             *info.as_data()
         }

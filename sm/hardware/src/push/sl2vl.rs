@@ -1,4 +1,4 @@
-//! The Sets of SLtoVLMappingTables, between the first interim tables and the next phase.
+//! Sets of SLtoVLMappingTables, between the first interim tables and the next phase.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
@@ -6,7 +6,7 @@ use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
 use super::{Cause, Push, Task};
 use crate::sweep::inventory::Inventory;
 
-/// The table of a switch from an input to an output port.
+/// Address of a table: switch, input port and output port.
 type Place = (Guid, PortNum, PortNum);
 
 impl Push {

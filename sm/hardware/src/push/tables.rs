@@ -1,4 +1,4 @@
-//! The Sets of one switch, and their progress.
+//! Sets of one switch's tables, and their progress.
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{ArInfo, SwitchInfo};
@@ -10,11 +10,11 @@ use crate::diff::{SlToVlRow, SwitchChange};
 
 /// The Sets of one switch's tables.
 ///
-/// SwitchInfo goes first, and nothing else until it is acknowledged: LinearFDBTop then shows a
-/// reset of the switch after later Sets. A SwitchInfo that raises LinearFDBTop goes last instead,
-/// so that no entry above the old top takes effect before it is written; then the LID of port 0
-/// goes first and shows a reset. For a switch that refuses blocks above LinearFDBTop, SwitchInfo
-/// always goes first.
+/// SwitchInfo is sent first, and nothing else until it is acknowledged: LinearFDBTop then shows a
+/// reset of the switch after later Sets. A SwitchInfo that raises LinearFDBTop is sent last
+/// instead, so that no entry above the old top takes effect before it is written; then the LID of
+/// port 0 is sent first and shows a reset. If a switch refuses blocks above LinearFDBTop,
+/// SwitchInfo is always sent first.
 #[derive(Debug)]
 pub(super) struct SwitchPush {
     change: SwitchChange,
@@ -22,11 +22,11 @@ pub(super) struct SwitchPush {
     info_sent: bool,
     info_held: bool,
     ar_info_sent: bool,
-    /// Port 0 must get its LID first.
+    /// Whether port 0 must get its LID first.
     waits_for_lid: bool,
     /// Whether the switch is queued for its turn.
     pub(super) in_turn: bool,
-    /// Blocks sent, by interim table.
+    /// Number of blocks sent of each interim table.
     interim_sent: Vec<usize>,
     sl2vl_sent: usize,
     blocks_sent: usize,
@@ -37,8 +37,9 @@ pub(super) struct SwitchPush {
 }
 
 impl SwitchPush {
-    /// The Sets of `change`, with `held` as the switch's last SwitchInfo. `sets_lid`: port 0 is
-    /// written, too; `top_first`: the switch takes no block above LinearFDBTop.
+    /// Prepares the Sets of `change`; `held` is the switch's last SwitchInfo. `sets_lid` says
+    /// whether port 0 is written, too; `top_first`, whether the switch refuses blocks above
+    /// LinearFDBTop.
     pub(super) fn new(
         change: SwitchChange,
         held: Option<&SwitchInfo>,
@@ -69,7 +70,8 @@ impl SwitchPush {
     }
 
     /// Handles a refused block. If it is above `top`, the LinearFDBTop in force, it is sent again
-    /// after a raise; the result then says whether SwitchInfo moves from last to first.
+    /// after a raise; the result then says whether SwitchInfo moves from last to first. `None` if
+    /// it is not above `top`.
     pub(super) fn raise_top_first(&mut self, task: Task, top: Lid) -> Option<bool> {
         let Task::Block { block, .. } = task else {
             return None;
@@ -86,12 +88,12 @@ impl SwitchPush {
         Some(std::mem::take(&mut self.info_last))
     }
 
-    /// The SwitchInfo to write.
+    /// The SwitchInfo to write; `None` if there is none.
     pub(super) fn info(&self) -> Option<&SwitchInfo> {
         self.change.info.as_ref()
     }
 
-    /// The ARInfo to write.
+    /// The ARInfo to write; `None` if there is none.
     pub(super) fn ar_info(&self) -> Option<&ArInfo> {
         self.change.ar_info.as_ref()
     }
@@ -101,21 +103,21 @@ impl SwitchPush {
         self.change.has_interim()
     }
 
-    /// How many SLtoVLMappingTables there are to write.
+    /// Number of SLtoVLMappingTables to write.
     pub(super) fn sl2vl(&self) -> usize {
         self.change.sl2vl.len()
     }
 
-    /// The planned lane of each service level from one port to another.
+    /// The planned VL of each service level from one port to another; `None` if it is not written.
     pub(super) fn sl2vl_row(&self, input: PortNum, output: PortNum) -> Option<&SlToVlRow> {
         let mut rows = self.change.sl2vl.iter();
         rows.find(|row| (row.input, row.output) == (input, output))
     }
 
-    /// How many Sets must be settled before the phase after `phase` begins: blocks or
-    /// SLtoVLMappingTables; in the first phase also a SwitchInfo that does not go last, which may
-    /// take entries above a lowered LinearFDBTop out of use, and ARInfo, which takes the tables of
-    /// another manager out of use.
+    /// Number of Sets that must be settled before the phase after `phase` begins: blocks or
+    /// SLtoVLMappingTables. The first phase also includes a SwitchInfo that is not sent last, which
+    /// may take entries above a lowered LinearFDBTop out of use, and ARInfo, which takes the tables
+    /// of another manager out of use.
     pub(super) fn counted(&self, phase: Phase) -> usize {
         match phase {
             Phase::Interim(stage) => {
@@ -148,7 +150,7 @@ impl SwitchPush {
             && self.blocks_sent == self.change.blocks.len()
     }
 
-    /// The next Set of each kind that is left, in the order in which they leave.
+    /// The next Set of each kind that is left, in the order of sending.
     pub(super) fn left(&self, switch: Guid) -> impl Iterator<Item = Task> {
         let block = |block: u16, interim: Option<usize>| Task::Block {
             switch,
@@ -174,7 +176,7 @@ impl SwitchPush {
         left.into_iter().flatten()
     }
 
-    /// Records that the Set of `task` leaves.
+    /// Records that the Set of `task` is sent.
     pub(super) fn sent(&mut self, task: Task) {
         self.unsettled += 1;
         if self.again.last() == Some(&task) {
@@ -193,8 +195,8 @@ impl SwitchPush {
         }
     }
 
-    /// Gives up the remaining Sets. Returns how many Sets that [`SwitchPush::counted`] counts in
-    /// `phase` will not be sent.
+    /// Gives up the remaining Sets. Returns the number of Sets, among those that
+    /// [`SwitchPush::counted`] counts in `phase`, that will not be sent.
     pub(super) fn forgo(&mut self, phase: Phase) -> usize {
         let left = match phase {
             Phase::Interim(stage) => {
@@ -214,7 +216,7 @@ impl SwitchPush {
         left
     }
 
-    /// Port 0 has its LID, or will not get it in this push.
+    /// Records that port 0 has its LID, or will not get it in this push.
     pub(super) fn lid_settled(&mut self) {
         self.waits_for_lid = false;
     }
@@ -226,12 +228,12 @@ impl SwitchPush {
         self.info_held |= !failed && matches!(task, Task::Switch(_));
     }
 
-    /// Whether ARInfo was sent, or is not to be.
+    /// Whether ARInfo was sent, or need not be.
     pub(super) fn is_ar_info_sent(&self) -> bool {
         self.ar_info_sent
     }
 
-    /// Whether a reset of the switch from now on would show: in LinearFDBTop, or in the LID of port
+    /// Whether a reset of the switch from now on would show, in LinearFDBTop or in the LID of port
     /// 0.
     pub(super) fn shows_reset(&self) -> bool {
         !self.waits_for_lid && (self.info_last || self.info_held)
@@ -242,7 +244,7 @@ impl SwitchPush {
         self.info_held
     }
 
-    /// Whether no table waits below the LinearFDBTop that SwitchInfo raises, if it raises that.
+    /// Whether all tables are held, if SwitchInfo raises LinearFDBTop.
     pub(super) fn holds_tables_below_top(&self) -> bool {
         !self.info_last || (!self.waits_for_lid && self.holds_tables())
     }

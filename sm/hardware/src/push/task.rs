@@ -1,4 +1,4 @@
-//! One Set, its possible failures, and the progress of a push.
+//! A single Set, how it can fail, and the progress of a push.
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
@@ -11,7 +11,7 @@ use rsm_model::port_info::FieldMask;
 
 use super::adaptive::AdaptiveStep;
 
-/// One Set.
+/// A single Set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Task {
     /// SwitchInfo of a switch.
@@ -26,14 +26,14 @@ pub enum Task {
         switch: Guid,
         /// Index of the block.
         block: u16,
-        /// The interim table of the block; `None` for the last one.
+        /// Index of the interim table; `None` for the planned table.
         interim: Option<usize>,
     },
     /// The SLtoVLMappingTable of a switch from one port to another.
     SlToVl {
         /// The switch.
         switch: Guid,
-        /// The input port; 0 for the switch's own port.
+        /// Input port; 0 for the switch's own port.
         input: PortNum,
         /// The output port.
         output: PortNum,
@@ -44,7 +44,7 @@ pub enum Task {
         switch: Guid,
         /// The block.
         at: MftBlock,
-        /// Whether it writes the kept masks, which removes ports, rather than the final ones.
+        /// Whether the Set writes the kept masks, which removes ports, or the final ones.
         first: bool,
     },
     /// SwitchInfo of a switch, with another MulticastFDBTop.
@@ -61,19 +61,19 @@ pub enum Task {
     Managed(BlockKey),
     /// VirtualizationInfo of a port.
     Virtualization(PortKey),
-    /// VPortInfo of an index of a port.
+    /// VPortInfo of a virtual port, by port and index.
     VPort(PortKey, u16),
-    /// A block of the P_KeyTable of an index of a port.
+    /// A block of the P_KeyTable of a virtual port, by port, index and block.
     VPortPKeys(PortKey, u16, u16),
 }
 
 impl Task {
-    /// The node whose agent executes it.
+    /// The node whose agent executes the Set.
     pub fn node(&self) -> Guid {
         self.port().node
     }
 
-    /// Whether it writes a part of the tables by which a switch forwards unicast packets.
+    /// Whether the Set writes a part of the tables by which a switch forwards unicast packets.
     pub(crate) fn is_of_table(&self) -> bool {
         matches!(
             self,
@@ -85,7 +85,8 @@ impl Task {
         )
     }
 
-    /// Whether it concerns virtual ports: an agent that leaves it unanswered may take other Sets.
+    /// Whether the Set concerns virtual ports. An agent that leaves it unanswered may answer other
+    /// Sets.
     pub fn is_of_vports(&self) -> bool {
         matches!(
             self,
@@ -93,7 +94,7 @@ impl Task {
         )
     }
 
-    /// The part of the hardware that it writes.
+    /// The part of the hardware that the Set writes.
     pub fn written_part(&self) -> WrittenPart {
         match *self {
             Task::Block { switch, block, .. } => WrittenPart::Block(switch, block),
@@ -103,7 +104,7 @@ impl Task {
         }
     }
 
-    /// The port that it concerns; port 0 for Sets to the tables of a switch.
+    /// The port that the Set concerns; port 0 for the tables of a switch.
     pub fn port(&self) -> PortKey {
         match *self {
             Task::Switch(guid)
@@ -125,37 +126,37 @@ impl Task {
     }
 }
 
-/// How far a Set of PortInfo takes a port.
+/// A Set of PortInfo: which settings and which state it writes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PortStep {
-    /// The port's settings; the state stays.
+    /// Writes the port's settings, and keeps the state.
     Configure,
-    /// The port's settings, and Armed.
+    /// Writes the port's settings, and Armed.
     Arm,
-    /// Active.
+    /// Writes Active.
     Activate,
 }
 
-/// A Set with its content and its path.
+/// A Set with its content and its paths.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
-    /// Its task.
+    /// Task of the Set.
     pub task: Task,
-    /// The attribute.
+    /// AttributeID.
     pub attribute: AttrId,
-    /// Its modifier.
+    /// AttributeModifier.
     pub modifier: u32,
-    /// Its content.
+    /// Content of the attribute.
     pub data: [u8; 64],
-    /// The node whose agent executes it.
+    /// Node whose agent executes the Set.
     pub target: Guid,
-    /// The M_Keys, of which the agent accepts one.
+    /// M_Keys to try; the agent accepts one of them.
     pub m_keys: MKeys,
-    /// The LID by which it goes first, if that is known to get through.
+    /// LID to try first; `None` if no LID is known to get through.
     pub lid: Option<Lid>,
-    /// The directed path.
+    /// Directed path.
     pub path: DirectedPath,
-    /// Another path, if one is known.
+    /// Another directed path; `None` if none is known.
     pub alternate: Option<DirectedPath>,
 }
 
@@ -164,14 +165,14 @@ pub struct Order {
 pub enum Cause {
     /// No answer came.
     Silence,
-    /// The push did not send it: the node left another Set unanswered.
+    /// The push did not send the Set, because the node left another one unanswered.
     NotSent,
-    /// The device refused it.
+    /// The device refused the Set with this status.
     Refused(Status),
-    /// The device accepted it and answered with other content.
+    /// The device accepted the Set and answered with other content.
     NotHeld,
-    /// The device accepted it, and these fields of PortInfo keep their values, in the answer and in
-    /// a Get.
+    /// The device accepted the Set, but these fields of PortInfo kept their values, both in the
+    /// answer and in a Get.
     NotKept(FieldMask),
 }
 
@@ -180,12 +181,12 @@ pub enum Cause {
 pub struct FailedSet {
     /// The Set.
     pub task: Task,
-    /// Why.
+    /// Cause of the failure.
     pub cause: Cause,
 }
 
 impl FailedSet {
-    /// The node of the Set.
+    /// The node that the Set was for.
     pub fn node(&self) -> Guid {
         self.task.node()
     }
@@ -196,11 +197,11 @@ impl FailedSet {
 pub struct PushProgress {
     /// Sets acknowledged.
     pub done: usize,
-    /// About how many Sets there are in all, see [`Changes::sets`](crate::diff::Changes::sets).
+    /// Approximate number of all Sets, see [`Changes::sets`](crate::diff::Changes::sets).
     pub expected: usize,
-    /// Blocks of forwarding tables acknowledged, those of interim tables included.
+    /// Acknowledged blocks of forwarding tables, including interim tables.
     pub blocks: usize,
-    /// Blocks of multicast forwarding tables acknowledged, both steps counted.
+    /// Acknowledged blocks of multicast forwarding tables; both steps count.
     pub multicast_blocks: usize,
     /// Switches on which at least one block was written.
     pub switches: usize,

@@ -1,8 +1,8 @@
-//! The Sets of virtual ports.
+//! Sets of virtual ports.
 //!
-//! Virtual ports are enabled as soon as their port has its settings; the next sweep then finds
-//! them. One gets its P_Keys, and becomes Active once it holds them, its port is Active, and the
-//! switches forward to its LID.
+//! Virtual ports are enabled as soon as their port has its settings; the next sweep then discovers
+//! them. A virtual port gets its P_Keys, and becomes Active once it holds them, its port is Active,
+//! and the switches forward to its LID.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::sweep::inventory::Inventory;
 pub(super) struct VPortPush {
     changes: VPortChanges,
     queued: BTreeSet<Task>,
-    /// Blocks of P_KeyTables without an answer, by index.
+    /// Number of unanswered blocks of P_KeyTables, by index of the virtual port.
     unsettled: BTreeMap<u16, usize>,
-    /// Indices that do not hold their P_Keys.
+    /// Indices of virtual ports that do not hold their P_Keys.
     without_keys: BTreeSet<u16>,
 }
 
@@ -41,7 +41,7 @@ impl VPortPush {
         }
     }
 
-    /// Every Set, in the order in which they are considered.
+    /// All Sets, in the order in which they are considered.
     fn tasks(&self, key: PortKey) -> Vec<Task> {
         let first = self.changes.virtualization.as_ref();
         let mut tasks: Vec<Task> = first
@@ -67,7 +67,7 @@ impl VPortPush {
 }
 
 impl Push {
-    /// Queues the Sets of a port's virtual ports that may leave now.
+    /// Queues the Sets of a port's virtual ports that may be sent now.
     pub(super) fn release_vports(&mut self, inventory: &Inventory, key: PortKey) {
         if self.stopped {
             return;
@@ -86,7 +86,7 @@ impl Push {
         self.ready.extend(due);
     }
 
-    /// The same for all ports: tables were written that Sets may have waited for.
+    /// Queues the Sets of all virtual ports that may be sent now: they may have waited for tables.
     pub(super) fn release_all_vports(&mut self, inventory: &Inventory) {
         let keys: Vec<PortKey> = self.vports.keys().copied().collect();
         for key in keys {
@@ -135,7 +135,7 @@ impl Push {
                     vports.info = info;
                 }
                 // Virtual ports came up, or changed since they were read.
-                inventory.doubt_vports(key);
+                inventory.mark_vports_stale(key);
                 self.unread.insert(key);
                 if !is_held {
                     self.failed(inventory, task, Cause::NotHeld);
@@ -151,7 +151,7 @@ impl Push {
                     && wanted.is_some_and(|wanted| wanted.lid() == info.lid());
                 if let Some(vport) = vport_mut(inventory, key, index) {
                     vport.info = info;
-                    // The bit reads as 0.
+                    // The bit always reads as 0.
                     vport.info.set_client_reregister(false);
                 }
                 if is_held {
@@ -182,7 +182,7 @@ impl Push {
         }
     }
 
-    /// A Set of a virtual port was refused, lost, or has not been kept.
+    /// Handles a Set of a virtual port that was refused, lost, or not kept.
     pub(super) fn vport_failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
         let key = task.port();
         if let Task::VPortPKeys(_, index, block) = task {
@@ -194,9 +194,8 @@ impl Push {
             }
             self.vport_keys_settled(inventory, key, index, true);
         }
-        // A lost Set may have been carried out; a refused one may be about a virtual port that is
-        // gone.
-        if cause != Cause::NotSent && inventory.doubt_vports(key) {
+        // A lost Set may have been executed; a refused one may concern a virtual port that is gone.
+        if cause != Cause::NotSent && inventory.mark_vports_stale(key) {
             self.unread.insert(key);
         }
     }

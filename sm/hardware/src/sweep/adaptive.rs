@@ -1,6 +1,6 @@
-//! Adaptive routing: ARInfo, which shows whether the manager before let a switch forward by other
-//! tables than those that it reads back; and, where this manager routes adaptively, groups and
-//! entries of switches that have it on.
+//! Reads adaptive routing. ARInfo shows whether the former manager let a switch forward by other
+//! tables than those that it reads back. If this manager routes adaptively, it also reads the
+//! groups and entries of switches that have it on.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +15,16 @@ use super::adaptive_trials::TrialFault;
 use super::inventory::Inventory;
 use super::{Query, Sweep};
 
-/// How many blocks of groups, and of entries, are read back on a switch before its type forwards by
+/// Blocks of groups, and of entries, that are read back from a switch before its type forwards by
 /// them.
 const READ_BACK: usize = 16;
 
-/// VendorID of the switches that have ARInfo.
+/// VendorID of the switches with ARInfo.
 const NVIDIA: u32 = 0x02_C9;
 
-/// DeviceIDs of the switches that have ARInfo: SwitchX, Switch-IB, Switch-IB 2, Quantum, Quantum-2,
-/// Quantum-3. Older agents may be silent on an unknown attribute, and other devices have no such
-/// attribute.
+/// DeviceIDs of the switches with ARInfo: SwitchX, Switch-IB, Switch-IB 2, Quantum, Quantum-2,
+/// Quantum-3. Older agents may leave an unknown attribute unanswered, and other devices do not have
+/// it.
 const DEVICES: [u16; 9] = [
     0xC738, 0xC739, 0xC73A, 0xC73B, 0xCB20, 0xCF08, 0xD2F0, 0xD2F2, 0xD2F4,
 ];
@@ -35,7 +35,7 @@ fn has_ar_info(info: &NodeInfo) -> bool {
 }
 
 impl Sweep {
-    /// Asks a switch for its ARInfo, if it has that and may hold tables of another manager.
+    /// Asks a switch for ARInfo, if it has the attribute and may hold tables of another manager.
     pub(super) fn ask_ar_info(&mut self, inventory: &Inventory, guid: Guid) {
         let Some(node) = inventory.node(guid) else {
             return;
@@ -47,8 +47,8 @@ impl Sweep {
         }
     }
 
-    /// Asks a switch that can route adaptively for its ARInfo, if that is in doubt or `again`, and
-    /// for tables that are to be read back.
+    /// Asks a switch that can route adaptively for ARInfo, if that is unverified or `again` is set,
+    /// and for tables that must be read back.
     pub(super) fn see_adaptive(&mut self, inventory: &Inventory, guid: Guid, again: bool) {
         let node = inventory.node(guid);
         let Some((node, switch)) = node.and_then(|node| Some((node, node.switch.as_ref()?))) else {
@@ -57,7 +57,7 @@ impl Sweep {
         if !self.policy.routes_adaptively || !can_route_adaptively(inventory, &node.info) {
             return;
         }
-        if switch.adaptive.info_in_doubt || again {
+        if switch.adaptive.info_unverified || again {
             self.ask(Query::AdaptiveRouting(guid));
         }
         let open: Vec<Query> = inventory.adaptive_trials.questions(guid).collect();
@@ -66,7 +66,7 @@ impl Sweep {
         }
     }
 
-    /// Takes ARInfo.
+    /// Handles an answer with ARInfo.
     pub(super) fn on_ar_info(&mut self, inventory: &mut Inventory, guid: Guid, info: ArInfo) {
         let node = inventory.node(guid);
         let Some(switch) = node.and_then(|node| node.switch.as_ref()) else {
@@ -74,7 +74,7 @@ impl Sweep {
         };
         let before = switch.ar_info();
         let was_on = before.is_some_and(|before| before.uses_groups());
-        let was_lost = was_on && !info.uses_groups() && !switch.adaptive.info_in_doubt;
+        let was_lost = was_on && !info.uses_groups() && !switch.adaptive.info_unverified;
         self.changed |= before != Some(info);
         inventory.put_ar_info(guid, Some(info));
         let routes_adaptively = self.policy.routes_adaptively;
@@ -85,10 +85,10 @@ impl Sweep {
             return;
         };
         if was_lost {
-            // Its tables may be gone as well.
+            // The tables of the switch may be gone as well.
             switch.adaptive.forget();
         }
-        switch.adaptive.info_in_doubt = false;
+        switch.adaptive.info_unverified = false;
         if !info.uses_groups() {
             switch.adaptive.put_in_force(None);
         }
@@ -99,8 +99,8 @@ impl Sweep {
         }
     }
 
-    /// Takes a refusal of ARInfo, which is no fault: firmware may be without adaptive routing; or
-    /// silence, after which it is asked again.
+    /// Handles a missing ARInfo. A refusal is no fault, because firmware may lack adaptive routing.
+    /// After silence, the switch is asked again.
     pub(super) fn on_no_ar_info(&mut self, inventory: &mut Inventory, guid: Guid, is_silent: bool) {
         let keeps = is_silent && self.policy.routes_adaptively;
         let node = inventory.node(guid);
@@ -110,12 +110,12 @@ impl Sweep {
             inventory.put_ar_info(guid, None);
         }
         if let Some(switch) = inventory.switch_mut(guid) {
-            switch.adaptive.info_in_doubt = is_silent;
+            switch.adaptive.info_unverified = is_silent;
         }
     }
 
-    /// Takes a block of groups: of a switch that another manager or another run left on, or of one
-    /// whose tables are read back.
+    /// Handles a block of groups: of a switch on which another manager or an earlier run left
+    /// adaptive routing on, or of one whose tables are read back.
     pub(super) fn on_ar_groups(
         &mut self,
         inventory: &mut Inventory,
@@ -139,7 +139,7 @@ impl Sweep {
         }
     }
 
-    /// Takes a block of entries, as [`Sweep::on_ar_groups`] does groups.
+    /// Handles a block of entries, as [`Sweep::on_ar_groups`] does for groups.
     pub(super) fn on_ar_entries(
         &mut self,
         inventory: &mut Inventory,
@@ -162,8 +162,8 @@ impl Sweep {
         }
     }
 
-    /// Takes the refusal of a table, or silence. While tables are read back, either counts against
-    /// the type; at a takeover the block stays unknown.
+    /// Handles a refused or unanswered table. While tables are read back, either counts against the
+    /// type; at a takeover, the block stays unknown.
     pub(super) fn on_no_adaptive_table(
         &mut self,
         inventory: &mut Inventory,
@@ -171,7 +171,7 @@ impl Sweep {
         is_silent: bool,
     ) {
         if inventory.adaptive_trials.is_open(guid) {
-            // The core counts silence, once for all questions.
+            // The core counts silence, once for all queries.
             self.changed = true;
             if !is_silent {
                 inventory.adaptive_trials.end(guid);
@@ -180,12 +180,14 @@ impl Sweep {
         }
     }
 
-    /// An answer to the reading of tables that were written with adaptive routing off.
+    /// Handles an answer while tables are read back that were written with adaptive routing off.
+    /// `is_held` says whether it is as written.
     fn on_read_back(&mut self, inventory: &mut Inventory, guid: Guid, query: Query, is_held: bool) {
         heard(inventory, guid);
         if !is_held {
             self.changed = true;
-            // The next push writes the block again; it may be another's, or the switch was reset.
+            // The next push writes the block again: another manager may have written it, or the
+            // switch was reset.
             inventory.adaptive_trials.end(guid);
             fail(inventory, guid, TrialFault::Refused);
         } else if inventory.adaptive_trials.confirm(guid, query) {
@@ -202,7 +204,7 @@ pub fn can_route_adaptively(inventory: &Inventory, info: &NodeInfo) -> bool {
         .has(info, Capability::AdaptiveRouting)
 }
 
-/// The blocks of groups and entries of a switch that are not known.
+/// Queries for the blocks of groups and entries of a switch that are not known.
 fn unread(guid: Guid, switch: &InventorySwitch, group_top: u16) -> Vec<Query> {
     let image = &switch.adaptive;
     let groups = (0..=group_top / 2).filter(|&block| !image.knows_groups(block));
@@ -214,7 +216,8 @@ fn unread(guid: Guid, switch: &InventorySwitch, group_top: u16) -> Vec<Query> {
         .collect()
 }
 
-/// The blocks to read back of a switch that holds its planned tables, spread over all of them.
+/// Queries for the blocks to read back from a switch with its planned tables, spread over all
+/// blocks.
 pub fn to_read_back(guid: Guid, switch: &InventorySwitch, group_top: u16) -> BTreeSet<Query> {
     let spread = |last: u16| {
         let count = usize::from(last) + 1;
@@ -222,7 +225,7 @@ pub fn to_read_back(guid: Guid, switch: &InventorySwitch, group_top: u16) -> BTr
         (0..count).step_by(step).chain([count - 1])
     };
     let image = &switch.adaptive;
-    // Numbers of blocks have 16 bits.
+    // Block numbers have 16 bits.
     let groups = spread(group_top / 2).map(|block| block as u16);
     let entries = spread(entry_block(switch.info.linear_fdb_top())).map(|block| block as u16);
     let groups = groups.filter(|&block| image.knows_groups(block));
@@ -233,7 +236,7 @@ pub fn to_read_back(guid: Guid, switch: &InventorySwitch, group_top: u16) -> BTr
         .collect()
 }
 
-/// The tables of a switch read back as written: its type may forward by them.
+/// Records that the tables of a switch read back as written, so that its type may forward by them.
 pub fn pass(inventory: &mut Inventory, guid: Guid) {
     let Some(device) = inventory.node(guid).map(|node| DeviceType::of(&node.info)) else {
         return;
@@ -253,7 +256,8 @@ pub fn pass(inventory: &mut Inventory, guid: Guid) {
     }
 }
 
-/// A switch took or showed a table: its type does not leave these unanswered.
+/// Records that a switch accepted or showed a table: its type does not leave requests about these
+/// unanswered.
 pub fn heard(inventory: &mut Inventory, guid: Guid) {
     if let Some(node) = inventory.node(guid) {
         let device = DeviceType::of(&node.info);
@@ -261,7 +265,7 @@ pub fn heard(inventory: &mut Inventory, guid: Guid) {
     }
 }
 
-/// An attempt with the tables of a switch failed.
+/// Records that an attempt with the tables of a switch failed.
 pub fn fail(inventory: &mut Inventory, guid: Guid, fault: TrialFault) {
     let Some(device) = inventory.node(guid).map(|node| DeviceType::of(&node.info)) else {
         return;
@@ -272,7 +276,7 @@ pub fn fail(inventory: &mut Inventory, guid: Guid, fault: TrialFault) {
     }
 }
 
-/// Switches of this kind do not take the tables of adaptive routing.
+/// Learns that this kind of switch does not support the tables of adaptive routing.
 fn give_up(inventory: &mut Inventory, guid: Guid) {
     if let Some(node) = inventory.node(guid) {
         let kind = DeviceKind::of(&node.info, PortNum::ZERO);

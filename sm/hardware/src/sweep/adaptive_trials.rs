@@ -1,6 +1,6 @@
-//! Whether types of switches take the tables of adaptive routing: encodings that are not public are
-//! tried on one switch of each type, with adaptive routing off, and read back before any switch of
-//! the type forwards by them.
+//! Trials of adaptive routing, by type of switch. Encodings that are not public are tried on one
+//! switch of each type, with adaptive routing off, and read back before any switch of the type
+//! forwards by them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,12 @@ use rsm_model::capabilities::DeviceType;
 
 use crate::sweep::Query;
 
-/// After how many pushes or readings in a row with a refusal a type counts as without adaptive
-/// routing. A switch that is reset in between refuses what others of its type take.
+/// Successive pushes or readings with a refusal after which a type counts as without adaptive
+/// routing. A switch that is reset in between refuses what others of its type accept.
 const REFUSED_MAX: u8 = 3;
 
-/// After how many with silence, until an answer: loss and dead switches show in the same way.
+/// Successive pushes or readings without an answer after which a type counts as without adaptive
+/// routing. Lost packets and dead switches look alike.
 const SILENT_MAX: u8 = 6;
 
 /// How an attempt failed.
@@ -25,19 +26,19 @@ pub enum TrialFault {
     Refused,
 }
 
-/// Attempts that failed in a row.
+/// Numbers of successive failed attempts.
 #[derive(Clone, Copy, Default, Debug)]
 struct Failures {
     silent: u8,
     refused: u8,
 }
 
-/// The trials of all types.
+/// The trials of all types of switches.
 #[derive(Clone, Default, Debug)]
 pub struct AdaptiveTrials {
     passed: BTreeSet<DeviceType>,
     failures: BTreeMap<DeviceType, Failures>,
-    /// Switches whose tables are being read back: the questions that are open.
+    /// Switches whose tables are being read back, with the unanswered queries.
     open: BTreeMap<Guid, BTreeSet<Query>>,
     news: bool,
 }
@@ -48,20 +49,20 @@ impl AdaptiveTrials {
         self.passed.contains(&device)
     }
 
-    /// Records that a switch of the type holds its tables.
+    /// Records that a switch of the type holds the tables as written.
     pub fn pass(&mut self, device: DeviceType) {
         self.passed.insert(device);
         self.failures.remove(&device);
     }
 
-    /// Records that a switch of the type answers questions about its tables.
+    /// Records that a switch of the type answers requests about these tables.
     pub fn heard(&mut self, device: DeviceType) {
         if let Some(failures) = self.failures.get_mut(&device) {
             failures.silent = 0;
         }
     }
 
-    /// Records a failed attempt. Returns whether the type counts as without adaptive routing now.
+    /// Records a failed attempt. Returns whether the type now counts as without adaptive routing.
     pub fn fail(&mut self, device: DeviceType, fault: TrialFault) -> bool {
         let failures = self.failures.entry(device).or_default();
         let is_over = match fault {
@@ -80,7 +81,7 @@ impl AdaptiveTrials {
         is_over
     }
 
-    /// The type counts as without adaptive routing.
+    /// Makes the type count as without adaptive routing.
     pub fn give_up(&mut self, device: DeviceType) {
         self.failures.remove(&device);
         self.passed.remove(&device);
@@ -97,7 +98,7 @@ impl AdaptiveTrials {
         self.open.contains_key(&switch)
     }
 
-    /// The open questions to a switch.
+    /// The unanswered queries to a switch.
     pub fn questions(&self, switch: Guid) -> impl Iterator<Item = Query> + '_ {
         self.open.get(&switch).into_iter().flatten().copied()
     }
@@ -115,18 +116,18 @@ impl AdaptiveTrials {
         is_last
     }
 
-    /// Ends the reading of a switch without a result.
+    /// Ends the reading of a switch's tables without a result.
     pub fn end(&mut self, switch: Guid) {
         self.open.remove(&switch);
     }
 
-    /// A switch turned out to be able to route adaptively.
+    /// Records that a switch was found to be able to route adaptively.
     pub fn note_news(&mut self) {
         self.news = true;
     }
 
-    /// Whether a type was given up, or a switch found, since the last call: the plan in force does
-    /// not know of it.
+    /// Whether, since the last call, a type was given up or a capable switch found, which the plan
+    /// in force does not know.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }

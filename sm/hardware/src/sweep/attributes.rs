@@ -1,4 +1,4 @@
-//! Answers to all Gets but NodeInfo.
+//! Handles the answers to all Gets but NodeInfo.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -37,7 +37,8 @@ impl Sweep {
             return;
         }
         if status.is_some() {
-            // A refusal ends the silence before it; whoever owes an answer in spite of it owes it anew.
+            // A refusal ends the silence before it; what is unanswered all the same is recorded
+            // anew.
             inventory.faults.pay(query);
         }
         if let Query::Managed(key) = query
@@ -68,11 +69,11 @@ impl Sweep {
         self.ask_around(inventory, query, guid, status);
     }
 
-    /// Takes the silence or refusal of a manager that was asked for SMInfo.
+    /// Handles silence or refusal of a manager that was asked for SMInfo.
     fn on_no_manager(&mut self, inventory: &mut Inventory, key: PortKey, status: Option<Status>) {
         if status.is_none() {
             inventory.get_ignored(key);
-            // The port shows whether there still is a manager, and its host whether it is there.
+            // PortInfo shows whether there still is a manager, and whether its host is there.
             self.ask(Query::Port(key));
         }
         if inventory.manager(key).is_some() {
@@ -81,10 +82,11 @@ impl Sweep {
         }
     }
 
-    /// After a refusal of PortInfo: whether that ends here, because the Get goes out once more
-    /// without the modifier's bit for extended speeds, which some devices refuse.
+    /// Handles a refusal of PortInfo: asks once more without the modifier's bit for extended
+    /// speeds, which some devices refuse. Returns whether it did.
     ///
-    /// That the kind is known for it does not tell how this Get was sent: it may have left before.
+    /// The recorded habit of the device does not tell how this Get was sent: it may have been sent
+    /// before the habit was learned.
     fn asks_without_extended_speeds(&mut self, key: PortKey) -> bool {
         match self.without_extended_speeds.get(&key) {
             None => {
@@ -92,14 +94,14 @@ impl Sweep {
                 self.again(Query::Port(key));
                 true
             }
-            // The refusal of a Get that left before the answered one.
+            // The refused Get was sent before the answered one.
             Some(true) => true,
             Some(false) => false,
         }
     }
 
-    /// Takes a missing answer about a feature that a device may be without; `false`: the query is of
-    /// none.
+    /// Handles a missing answer about an optional feature. Returns `false` if the query concerns no
+    /// such feature.
     fn on_feature_missing(
         &mut self,
         inventory: &mut Inventory,
@@ -124,8 +126,8 @@ impl Sweep {
         true
     }
 
-    /// After a missing answer of the node `guid`: a switch that is silent may be gone, and its
-    /// neighbours are asked for their links.
+    /// Handles a missing answer of the node `guid`: a silent switch may be gone, and its neighbours
+    /// are asked for their links.
     fn ask_around(
         &mut self,
         inventory: &Inventory,
@@ -135,7 +137,7 @@ impl Sweep {
     ) {
         if matches!(query, Query::Switch(_)) && self.is_outward() {
             if status.is_some() {
-                // A switch that refuses SwitchInfo is there, and what is behind it may be.
+                // A switch that refuses SwitchInfo is alive, and there may be nodes behind it.
                 self.ask_reported_ports(inventory, guid);
             }
         } else if matches!((query, self.scope), (Query::Switch(_), SweepScope::Light)) {
@@ -153,7 +155,7 @@ impl Sweep {
         }
     }
 
-    /// Takes the answer to a query.
+    /// Handles the answer to a query.
     pub(super) fn on_attribute(
         &mut self,
         inventory: &mut Inventory,
@@ -243,7 +245,7 @@ impl Sweep {
         }
     }
 
-    /// Takes SMInfo of another manager.
+    /// Handles SMInfo of another manager.
     fn on_manager(&mut self, inventory: &mut Inventory, key: PortKey, info: SmInfo) {
         let known = inventory.manager(key);
         inventory.put_manager(key, Some(info));
@@ -251,7 +253,7 @@ impl Sweep {
         self.changed |= known.map(shown) != inventory.manager(key).map(shown);
     }
 
-    /// Takes a block of a forwarding table.
+    /// Handles a block of a forwarding table.
     fn on_table(
         &mut self,
         inventory: &mut Inventory,
@@ -262,7 +264,7 @@ impl Sweep {
         let query = Query::Table(guid, block);
         let block = usize::from(block);
         let known = inventory.node(guid).and_then(|node| node.switch.as_ref());
-        // A block that is as it was counts as no change of the switch.
+        // An unchanged block is no change of the switch.
         let is_sample = self.is_sample(query);
         let is_held = known.is_some_and(|known| {
             let top = known.info.linear_fdb_top();
@@ -277,7 +279,7 @@ impl Sweep {
         }
     }
 
-    /// Records that a node is there.
+    /// Records that a node was found or answered.
     fn on_met(&mut self, inventory: &mut Inventory, guid: Guid) {
         inventory.met(guid);
         let missed = inventory.node(guid).map_or(0, |node| node.missed);
@@ -299,7 +301,7 @@ impl Sweep {
         let was_reset = known.is_some_and(|known| reset::forgot_tables(&known, info));
         self.stale |= known.is_some_and(|known| succession::differs(&known, info));
         if let Some(reported) = &mut self.ahead {
-            // The standby keeps the way to the master that it knows, until it takes over.
+            // A standby keeps the path to the master that it knows, until it takes over.
             reported.extend(port_state_change.then_some(guid));
             return;
         }
@@ -334,7 +336,7 @@ impl Sweep {
             None => Vec::new(),
         };
         let multicast = match &node.switch {
-            // No manager has set up a switch that forwards nothing yet.
+            // No manager has yet configured a switch that forwards nothing.
             Some(switch) if top.0 != 0 => multicast_blocks(inventory, node, switch, audit),
             _ => Vec::new(),
         };
@@ -356,7 +358,7 @@ impl Sweep {
         self.search_on(inventory, guid, port_state_change);
     }
 
-    /// Handles a reset of the switch: it holds no tables, and other settings may be gone.
+    /// Handles a reset of the switch: it holds no tables, and its other settings may be gone.
     fn on_reset(&mut self, inventory: &mut Inventory, guid: Guid) {
         self.changed = true;
         if let Some(switch) = inventory.switch_mut(guid) {
@@ -377,7 +379,7 @@ impl Sweep {
             return;
         };
         let (before, known) = (record.state(), record.info);
-        // An answer that shows nothing new counts as no change of the node.
+        // An answer that shows nothing new is no change of the node.
         if known != Some(InventoryPort::shown(key.port, info))
             && let Some(record) = inventory.port_mut(key)
         {
@@ -386,7 +388,7 @@ impl Sweep {
         if let Some(known) = &known {
             self.on_other_port(inventory, key, known);
         }
-        inventory.doubts.on_read(key);
+        inventory.unverified.on_read(key);
         self.check_port_states(inventory, key, before, info.port_state());
         self.see_extended_port(inventory, key, before);
         self.see_error_correction(inventory, key, before);
@@ -395,7 +397,7 @@ impl Sweep {
             return;
         };
         self.changed |= match (&record.info, &known) {
-            // Devices count errors by themselves, which is no change worth a comparison.
+            // Devices count errors by themselves, which is no change that needs a comparison.
             (Some(now), Some(known)) if self.is_sample(Query::Port(key)) => {
                 without_counts(now) != without_counts(known)
             }
@@ -418,7 +420,7 @@ impl Sweep {
         }
     }
 
-    /// After a port answered: asks its subnet manager, if it shows one.
+    /// Handles an answered port: asks its subnet manager, if it shows one.
     fn see_manager(&mut self, inventory: &mut Inventory, key: PortKey, info: &PortInfo) {
         let is_local = inventory.local == Some(key);
         let external = key.port != PortNum::ZERO;
@@ -433,8 +435,8 @@ impl Sweep {
         }
     }
 
-    /// After a port with a cable answered, whose state was `before`: asks what is behind it, where the
-    /// link may be another one.
+    /// Handles an answered port with a cable, whose state was `before`: asks for the node behind
+    /// it, if the link may be another one.
     fn see_link(
         &mut self,
         inventory: &mut Inventory,
@@ -457,15 +459,15 @@ impl Sweep {
         let confirmed = record.peer.is_some() && record.peer_epoch == inventory.epoch;
         // The cable may have been moved in between.
         let retrained = record.is_retrained(before);
-        // A link falls to Init at both ends: where the other is known as ahead, it was read before
-        // the fall, in this sweep too.
+        // A link falls to Init at both ends. If the other end is known to be in a higher state, it
+        // was read before the fall, maybe in this sweep.
         let is_init = record.state() == Some(PortState::Init);
         let ahead = record.peer.filter(|&peer| {
             let state = inventory.port(peer).and_then(InventoryPort::state);
             is_init && matches!(state, Some(PortState::Armed | PortState::Active))
         });
         if retrained {
-            // Earlier Gets of this sweep concerned the link before.
+            // Earlier Gets of this sweep concerned the former link.
             self.asked.remove(&Query::Node(Some(key)));
             if let Some(peer) = record.peer {
                 self.asked.remove(&Query::Port(peer));
@@ -480,7 +482,7 @@ impl Sweep {
             }
         };
         let hopeless = match inventory.faults.port(key) {
-            // Its GUID may be another one since.
+            // The node may have another GUID by now.
             Some(Fault::DuplicateGuid { .. }) => !self.is_target(key.node),
             Some(Fault::SelfCabled | Fault::Loopback(_)) => true,
             _ => false,
@@ -496,7 +498,7 @@ impl Sweep {
     }
 }
 
-/// PortInfo without what a device counts and measures by itself.
+/// PortInfo without the fields that a device counts and measures by itself.
 fn without_counts(info: &PortInfo) -> PortInfo {
     let mut info = *info;
     info.set_m_key_violations(0)
@@ -509,7 +511,7 @@ fn without_counts(info: &PortInfo) -> PortInfo {
 }
 
 /// Learns that a kind of device refuses PortInfo with the bit for extended speeds: a port refused
-/// it and then answered without the bit.
+/// it, and then answered without the bit.
 fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
     if let Some(node) = inventory.node(key.node) {
         let kind = DeviceKind::of(&node.info, key.port);
@@ -519,8 +521,8 @@ fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
     }
 }
 
-/// The blocks of a switch's multicast table to read: those in use that are not known, or all in use
-/// (`audit`).
+/// The blocks of a switch's multicast table to read: those in use that are not known, or with
+/// `audit` all in use.
 fn multicast_blocks(
     inventory: &Inventory,
     node: &InventoryNode,

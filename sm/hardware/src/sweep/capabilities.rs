@@ -1,4 +1,4 @@
-//! GeneralInfo: one device of each type is asked for its capabilities.
+//! Reads GeneralInfo: one device of each type is asked for its capabilities.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Sweep {
         }
     }
 
-    /// Takes the capabilities of a node's type.
+    /// Records the capabilities of a node's type.
     pub(super) fn on_capabilities(
         &mut self,
         inventory: &mut Inventory,
@@ -43,8 +43,8 @@ impl Sweep {
         self.learn_capabilities(inventory, guid, capabilities);
     }
 
-    /// Takes the refusal or the silence of a node that was asked for its capabilities. Neither is a
-    /// fault: firmware may not know the attribute.
+    /// Handles refusal or silence of a node that was asked for its capabilities. Neither is a
+    /// fault, because firmware may not know the attribute.
     pub(super) fn on_no_capabilities(
         &mut self,
         inventory: &mut Inventory,
@@ -71,7 +71,8 @@ impl Sweep {
         if !Arc::make_mut(&mut inventory.capabilities).learn(device, capabilities) {
             return;
         }
-        // Ports that answered before are asked for what their type turns out to know.
+        // Ports that answered before are now asked for the attributes that their type turns out to
+        // know.
         let nodes = inventory
             .nodes()
             .filter(|(_, node)| DeviceType::of(&node.info) == device);

@@ -1,15 +1,16 @@
-//! Duplicate GUIDs: the nodes behind two ports answer with one GUID.
+//! Duplicate GUIDs: the nodes behind two ports answer with the same GUID.
 //!
-//! The place that had the GUID first keeps it, wherever the other one is. Before a sweep believes
-//! that a known node is elsewhere, it asks behind the port where the node was: a host that was
-//! moved no longer answers there, a host with a duplicate does. The port of the second one is left
-//! out ([`Fault::DuplicateGuid`]) and asked again once the first place has lost the GUID, by each
+//! The place that had the GUID first keeps it, wherever the other one is. If a known node seems to
+//! be elsewhere, the sweep first asks behind the port where the node was: a host that was moved no
+//! longer answers there, a host with a duplicate does. The port of the second node is left out
+//! ([`Fault::DuplicateGuid`]). It is asked again once the first place has lost the GUID, by each
 //! light sweep, and after each report of its switch.
 //!
 //! A place that loses its host while the GUID is elsewhere keeps the right to it for
-//! [`RIGHT_LASTS`]: a host that reboots is the first one also if a duplicate was served meanwhile.
-//! Where no sweep before has met either place, the first one is that of the run before, by the kept
-//! cabling; else the one whose link a manager has brought further.
+//! [`RIGHT_LASTS`]: a rebooting host is still the first one, even if a duplicate was served
+//! meanwhile. If no sweep has found either place before, the first one is that of the former run,
+//! according to the stored cabling; else the one whose link a manager has brought to a higher
+//! state.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -24,28 +25,29 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope};
 
-/// How often one sweep asks behind one port because of duplicates: nodes that answer with another
-/// GUID each time must not keep it from ending.
+/// Repeated queries behind one port in one sweep because of duplicates. Nodes that answer with
+/// another GUID each time must not keep the sweep from ending.
 const PROBES_MAX: u8 = 16;
 
-/// How long a place has the right to the GUID of a host that was met elsewhere since: longer than a
-/// reboot or a repair, shorter than the time after which a host that was moved is expected to stay.
+/// Time for which a place has the right to the GUID of a host that was found elsewhere since:
+/// longer than a reboot or a repair, and shorter than a moved host usually stays.
 pub const RIGHT_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The contests of one sweep.
+/// The open contests of one sweep for GUIDs.
 #[derive(Default, Debug)]
 pub(super) struct Contests {
-    /// By the port behind which a GUID is known, and which is asked again: the ports behind which it
-    /// was met as well, with the answers from there.
+    /// For each port behind which a GUID is known, and which is asked again: the other ports behind
+    /// which it was found, with the answers from there.
     open: BTreeMap<PortKey, BTreeMap<PortKey, NodeInfo>>,
-    /// How often the sweep has asked behind a port because of duplicates.
+    /// Number of queries of this sweep behind each port because of duplicates.
     probes: BTreeMap<PortKey, u8>,
-    /// The missing end ports by their GUIDs, once a lookup has needed them.
+    /// Missing end ports by GUID, computed by the first lookup.
     missing: OnceCell<HashMap<Guid, PortKey>>,
 }
 
 impl Contests {
-    /// Ends the contests about the GUIDs behind `place`; returns the other places.
+    /// Ends the contests about the GUIDs behind `place`; returns the other places with their
+    /// answers.
     pub(super) fn close(&mut self, place: PortKey) -> BTreeMap<PortKey, NodeInfo> {
         self.open.remove(&place).unwrap_or_default()
     }
@@ -58,25 +60,25 @@ impl Contests {
     }
 }
 
-/// The places with a right to a GUID that is elsewhere now.
+/// Places with a right to a GUID that is elsewhere now.
 #[derive(Clone, Default, Debug)]
 pub struct Rights {
     by_place: BTreeMap<PortKey, Right>,
 }
 
-/// The right of a place to the GUIDs of the host that was there.
+/// Right of a place to the GUIDs of the host that was there.
 #[derive(Clone, Copy, Debug)]
 struct Right {
-    /// The host's port.
+    /// Port of the host.
     host: PortKey,
-    /// The GUID of that port.
+    /// GUID of the port.
     guid: Guid,
-    /// When the host was met elsewhere; `None` until the end of that sweep.
+    /// Time at which the host was found elsewhere; `None` until the end of that sweep.
     at: Option<Time>,
 }
 
 impl Rights {
-    /// Dates the rights of the sweep that has ended at `now`, and ends old ones.
+    /// Sets the time `now` for the rights of the sweep that has just ended, and drops expired ones.
     pub fn date(&mut self, now: Time) {
         self.by_place.retain(|_, right| {
             let at = *right.at.get_or_insert(now);
@@ -91,8 +93,8 @@ impl Rights {
 }
 
 impl Sweep {
-    /// The first place of a node that answers `info` behind `from` and cannot be there, too. `None`
-    /// where none is known, or is known to have lost its link.
+    /// The first place of a node that answers `info` behind `from` and cannot be at both. `None` if
+    /// no such place is known, or it is known to have lost its link.
     pub(super) fn first_place(
         &self,
         inventory: &Inventory,
@@ -104,7 +106,7 @@ impl Sweep {
             let state = inventory.port(other).and_then(InventoryPort::state);
             other != from && inventory.passes_on(other) && state != Some(PortState::Down)
         };
-        // A full sweep asks behind the others when it gets there.
+        // A full sweep asks behind the other ports later.
         let is_met = |other: &PortKey| !is_full || self.entered.contains(&other.node);
         let stands_and_met = |other: &PortKey| stands(other) && is_met(other);
         let here = here(info);
@@ -115,7 +117,7 @@ impl Sweep {
         let other_device = known
             .filter(|known| are_different(&known.info, info))
             .and_then(|known| {
-                // A host that a sweep meets before the switch must not take the switch's place.
+                // A host that a sweep finds before the switch must not take the switch's place.
                 cables(known).find(|other| stands(other) && (known.is_switch() || is_met(other)))
             });
         let same_port = || inventory.port(here)?.peer.filter(stands_and_met);
@@ -131,8 +133,9 @@ impl Sweep {
         other_device.or_else(same_port).or_else(same_port_guid)
     }
 
-    /// The port that shows that the node behind `from` is another device with the GUID of the node
-    /// that passed the Get on, or of the manager's own: these need not be asked.
+    /// The port that shows that the node behind `from` is another device with the GUID of a node
+    /// that need not be asked: of the node that forwarded the Get, or of the manager's own. `None`
+    /// if there is no such conflict.
     pub(super) fn impersonated(
         &self,
         inventory: &Inventory,
@@ -158,7 +161,7 @@ impl Sweep {
         info: &NodeInfo,
     ) {
         if inventory.port(from).is_some_and(|port| port.peer.is_some()) {
-            // What was there is not any longer.
+            // The former neighbour of this port is no longer there.
             self.note_displaced(inventory, from);
             inventory.part(from);
         }
@@ -169,7 +172,7 @@ impl Sweep {
         }
         let contenders = self.contests.open.entry(first).or_default();
         contenders.insert(from, *info);
-        // A port that is down answers sooner than the silence behind it ends.
+        // If the port is down, that answer comes sooner than the time-out behind it.
         self.again(Query::Port(first));
         self.again(Query::Node(Some(first)));
     }
@@ -200,7 +203,7 @@ impl Sweep {
         }
     }
 
-    /// Decides the contests about the GUIDs behind `place`, where no node answers. A host that hangs
+    /// Decides the contests about the GUIDs behind `place`, where no node answers. A hanging host
     /// keeps its place as long as its switch shows a link that did not train again.
     pub(super) fn decide_silent(&mut self, inventory: &mut Inventory, place: PortKey) {
         let contenders = self.contests.close(place);
@@ -223,7 +226,7 @@ impl Sweep {
         }
     }
 
-    /// Whether `from` has the better right than `place` to the GUIDs that both show.
+    /// Whether `from` has a better right than `place` to the GUIDs that both show.
     fn precedes(
         &self,
         inventory: &Inventory,
@@ -238,8 +241,8 @@ impl Sweep {
             || is_new && progress(inventory, from) > progress(inventory, place)
     }
 
-    /// Asks again behind ports that were left out for a place that has lost the GUID, and those
-    /// whose contest was not decided. Returns whether there are any.
+    /// Asks again behind ports that were left out in favour of a place that has lost the GUID, and
+    /// behind those with an open contest. Returns whether there are any.
     pub fn ask_left_out_again(&mut self, inventory: &mut Inventory) -> bool {
         let open = std::mem::take(&mut self.contests.open);
         let undecided = open.into_values().flat_map(BTreeMap::into_keys);
@@ -263,8 +266,8 @@ impl Sweep {
         }
     }
 
-    /// Records that a host answers `info` behind `from`: the places where it was, and where no node
-    /// is met now, have a right to its GUIDs.
+    /// Records that a host answers `info` behind `from`: its former places at which no node is
+    /// found now have a right to its GUIDs.
     pub(super) fn note_rights(
         &mut self,
         inventory: &mut Inventory,
@@ -306,13 +309,14 @@ impl Sweep {
     }
 }
 
-/// Leaves the node behind `from` out, because the one behind `first` has `guid`, too.
+/// Leaves the node behind `from` out, because the node behind `first` also has `guid`.
 pub(super) fn leave_out(inventory: &mut Inventory, from: PortKey, first: PortKey, guid: Guid) {
     let fault = Fault::DuplicateGuid { guid, first };
     inventory.faults.at_port(from, fault);
 }
 
-/// The GUID of `claim` that the node known behind `first` has, too: its own, or that of its port.
+/// The GUID of `claim` that the node known behind `first` has, too: its node GUID or that of its
+/// port.
 fn guid_in_conflict(inventory: &Inventory, first: PortKey, claim: &NodeInfo) -> Guid {
     let holder = inventory.port(first).and_then(|port| port.peer);
     match holder.is_none_or(|holder| holder.node == claim.node_guid()) {
@@ -330,7 +334,7 @@ fn is_switch(info: &NodeInfo) -> bool {
     info.node_type() == NodeType::Switch
 }
 
-/// Whether two answers are of different devices, even with one node GUID.
+/// Whether two answers come from different devices, even with one node GUID.
 fn are_different(a: &NodeInfo, b: &NodeInfo) -> bool {
     let device = |info: &NodeInfo| (info.node_type(), info.num_ports(), info.system_image_guid());
     device(a) != device(b)
@@ -351,7 +355,7 @@ fn cables(node: &InventoryNode) -> impl Iterator<Item = PortKey> + '_ {
     node.external_ports().filter_map(|(_, port)| port.peer)
 }
 
-/// How far a manager has brought a link up.
+/// How far a manager has brought a link up: a higher number for a higher state.
 fn progress(inventory: &Inventory, place: PortKey) -> u8 {
     match inventory.port(place).and_then(InventoryPort::state) {
         Some(PortState::Active) => 2,
@@ -360,7 +364,7 @@ fn progress(inventory: &Inventory, place: PortKey) -> u8 {
     }
 }
 
-/// Whether the node at `place` or the one behind it has this GUID, or a port that has it.
+/// Whether the node at `place` or the one behind it has this GUID, or a port with it.
 fn has_guid(inventory: &Inventory, place: PortKey, guid: Guid) -> bool {
     if place.node == guid {
         return true;

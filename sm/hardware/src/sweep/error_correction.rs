@@ -1,5 +1,5 @@
-//! The error correction of links, by PortInfoExtended of the ports that say that they have it
-//! (`sweep.error_correction`). It is shown, and decides nothing.
+//! Reads the error correction of links: PortInfoExtended of the ports that support it
+//! (`sweep.error_correction`). It is only shown, and decides nothing.
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, FecMode, PortInfo, PortState};
@@ -8,8 +8,8 @@ use super::inventory::Inventory;
 use super::{Query, Sweep};
 
 impl Sweep {
-    /// Asks for the error correction of a port whose link came up. `before` is the state before the
-    /// present one. A link that went down loses its answer.
+    /// Asks for the error correction of a port whose link came up; `before` is the former state.
+    /// Forgets the answer of a link that went down.
     pub(super) fn see_error_correction(
         &mut self,
         inventory: &mut Inventory,
@@ -27,14 +27,14 @@ impl Sweep {
             }
             return;
         }
-        // It may have another code then.
+        // A link that trained again may use another code.
         if (port.is_retrained(before) || !is_known) && port.info.as_ref().is_some_and(has_it) {
             self.ask(Query::ErrorCorrection(key));
         }
     }
 
-    /// Takes the error correction of a port; `None`: the port does not say, which is no fault. It
-    /// is not asked again while the link stays up.
+    /// Records the error correction of a port; `None` if the port does not state it, which is no
+    /// fault. The port is not asked again while the link stays up.
     pub(super) fn on_error_correction(
         &mut self,
         inventory: &mut Inventory,

@@ -1,6 +1,6 @@
-//! ExtendedPortInfo of the ports where it says more than PortInfo: links that may be FDR10, which
-//! PortInfo shows as QDR, ports that may lead to an aggregation node, and, with adaptive routing,
-//! adapters that take packets out of order.
+//! Reads ExtendedPortInfo of the ports where it shows more than PortInfo: links that may be FDR10,
+//! which PortInfo shows as QDR; ports that may lead to an aggregation node; and, with adaptive
+//! routing, adapters that accept packets out of order.
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{Capability, ExtendedPortInfo, LinkSpeed, NodeType, PortInfo, PortState};
@@ -9,8 +9,8 @@ use super::inventory::Inventory;
 use super::{Query, Sweep};
 
 impl Sweep {
-    /// Asks for ExtendedPortInfo of a port whose link came up, if it may say more. `before` is the
-    /// state before the present one. A link that went down loses its answer.
+    /// Asks for ExtendedPortInfo of a port whose link came up, if it may show more; `before` is the
+    /// former state. Forgets the answer of a link that went down.
     pub(super) fn see_extended_port(
         &mut self,
         inventory: &mut Inventory,
@@ -31,7 +31,7 @@ impl Sweep {
             }
             return;
         }
-        // It may have another speed when it has trained anew.
+        // A link that trained again may have another speed.
         if port.extended.is_some() && !port.is_retrained(before) {
             return;
         }
@@ -44,7 +44,7 @@ impl Sweep {
         }
     }
 
-    /// Takes ExtendedPortInfo; `None`: the port did not answer it, which is no fault.
+    /// Records ExtendedPortInfo; `None` if the port did not answer it, which is no fault.
     pub(super) fn on_extended_port(
         &mut self,
         inventory: &mut Inventory,
@@ -66,12 +66,12 @@ impl Sweep {
     }
 }
 
-/// Whether PortInfo shows QDR, behind which FDR10 may stand.
+/// Whether PortInfo shows QDR, which may be FDR10.
 fn may_be_fdr10(info: &PortInfo) -> bool {
     info.effective_speed() == Some(LinkSpeed::Qdr)
 }
 
-/// Whether a port is the last of a switch that marks ports to aggregation nodes: such a node is
+/// Whether a port is the last one of a switch that marks ports to aggregation nodes: such a node is
 /// behind the port after the last cage.
 fn may_lead_to_aggregation_node(inventory: &Inventory, key: PortKey) -> bool {
     inventory.node(key.node).is_some_and(|node| {

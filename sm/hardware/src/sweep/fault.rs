@@ -1,4 +1,4 @@
-//! Faults that a sweep found, kept until an answer ends them.
+//! Faults that a sweep found. They are kept until an answer ends them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use super::inventory::Inventory;
 use super::{Query, m_key};
 
-/// A fault of one port or node, by its answers.
+/// A fault of one port or node, as shown by answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// The link is up and no node answered behind it.
     Unanswering {
-        /// The node that was there before, if any.
+        /// Node that was there before; `None` if there was none.
         known: Option<Guid>,
     },
     /// The node behind the port answered with GUID zero.
@@ -23,22 +23,22 @@ pub enum Fault {
     SelfCabled,
     /// The port is cabled to another port of its own node.
     Loopback(PortKey),
-    /// The node behind the port has the GUID of another node, met behind `first`.
+    /// The node behind the port has the GUID of another node, which was found behind `first`.
     DuplicateGuid {
-        /// The GUID that both answer with.
+        /// GUID that both nodes answer with.
         guid: Guid,
-        /// The port behind which the GUID was met first.
+        /// Port behind which the GUID was found first.
         first: PortKey,
     },
-    /// The path would be longer than an SMP can carry.
+    /// The path would be longer than an SMP allows.
     TooFar,
 }
 
-/// All faults by port or query.
+/// All faults, by port or query.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Faults {
     ports: BTreeMap<PortKey, Fault>,
-    /// Queries that got no answer (`None`), or an error.
+    /// Queries without an answer (`None`), or with an error status.
     owed: BTreeMap<Query, Option<Status>>,
 }
 
@@ -54,13 +54,13 @@ impl Faults {
         self.ports.insert(port, fault);
     }
 
-    /// Ends a fault behind `port`, and the debt of an answer from there.
+    /// Ends a fault behind `port`, including a missing answer from there.
     pub(crate) fn heal_port(&mut self, port: PortKey) {
         self.pay(Query::Node(Some(port)));
         self.ports.remove(&port);
     }
 
-    /// Whether a fault or debt of `before` has ended.
+    /// Whether a fault or missing answer of `before` has ended.
     pub(crate) fn has_healed(&self, before: &Faults) -> bool {
         before
             .ports
@@ -73,7 +73,7 @@ impl Faults {
     }
 
     /// The ports behind which a node was left out because of its GUID, each with that GUID and the
-    /// port behind which it was met first.
+    /// port behind which it was found first.
     pub fn duplicates(&self) -> impl Iterator<Item = (PortKey, Guid, PortKey)> + '_ {
         self.ports.iter().filter_map(|(&port, fault)| match *fault {
             Fault::DuplicateGuid { guid, first } => Some((port, guid, first)),
@@ -81,7 +81,7 @@ impl Faults {
         })
     }
 
-    /// The fault behind `port`.
+    /// The fault behind `port`; `None` if there is none.
     pub fn port(&self, port: PortKey) -> Option<&Fault> {
         self.ports.get(&port)
     }
@@ -102,7 +102,7 @@ impl Faults {
         self.forget_owed(|query| query.node() == Some(node));
     }
 
-    /// Forgets the queries for which `no_longer` is true.
+    /// Forgets the unanswered queries for which `no_longer` is true.
     pub(crate) fn forget_owed(&mut self, no_longer: impl Fn(Query) -> bool) {
         self.owed.retain(|&query, _| !no_longer(query));
     }
@@ -127,7 +127,7 @@ impl Faults {
         self.owed.contains_key(&query)
     }
 
-    /// Queries without an answer; refused ones are not among them.
+    /// Queries without an answer, except refused ones.
     pub fn owed(&self) -> impl Iterator<Item = Query> + '_ {
         self.owed
             .iter()
@@ -136,7 +136,7 @@ impl Faults {
     }
 }
 
-/// Attributes that a finding names; it counts the others.
+/// Attributes named in a finding, which counts the others.
 const SHOWN: usize = 5;
 
 /// The subject that is silent if `query` gets no answer; `None` for the manager's own port.
@@ -147,7 +147,7 @@ pub fn subject_of(query: Query) -> Option<Subject> {
     }
 }
 
-/// Subjects that leave questions unanswered: ports behind which no node answers, nodes that owe
+/// Subjects that leave queries unanswered: ports behind which no node answers, nodes with missing
 /// answers, and suspects.
 pub fn silent(inventory: &Inventory) -> BTreeSet<Subject> {
     let faults = &inventory.faults;
@@ -157,8 +157,8 @@ pub fn silent(inventory: &Inventory) -> BTreeSet<Subject> {
     behind.chain(owed).chain(suspects).collect()
 }
 
-/// Findings about the faults of `inventory`. Silences have the severity that `severity` has for
-/// their subjects; those with `None` are left out.
+/// Findings about the faults of `inventory`. `severity` gives the severity of a subject's silence;
+/// `None` omits it.
 pub fn findings(
     inventory: &Inventory,
     severity: impl Fn(Subject) -> Option<Severity>,
@@ -201,7 +201,7 @@ pub fn findings(
     ports.chain(nodes).chain(suspects).chain(keys).collect()
 }
 
-/// The finding about a fault at a port; `None`: a silence that is not shown yet.
+/// The finding about a fault at a port; `None` for a silence that is not shown yet.
 fn of_port(
     inventory: &Inventory,
     port: PortKey,
@@ -278,7 +278,7 @@ fn of_port(
     Some(Finding::new(kind, Subject::Port(port), severity, text))
 }
 
-/// The question that is left unanswered (`status`: refused), as a finding words it.
+/// The unanswered query as a finding words it; `status` if it was refused.
 fn question(query: &Query, status: &Option<Status>) -> String {
     let what = match query {
         Query::Port(key) => format!("{} of port {}", query.attribute(), key.port),
@@ -307,8 +307,8 @@ fn question(query: &Query, status: &Option<Status>) -> String {
     }
 }
 
-/// The finding about a node that leaves the questions of `list` unanswered. `severity`: of its
-/// silence, if that is shown yet.
+/// The finding about a node that leaves the queries of `list` unanswered. `severity` is that of its
+/// silence; `None` if that is not shown yet.
 fn of_node(
     inventory: &Inventory,
     node: Guid,
@@ -335,7 +335,7 @@ fn of_node(
     if more > 0 {
         text.push_str(&format!(", and {more} more"));
     }
-    // A node that answers something else is impaired, however long it leaves the rest unanswered.
+    // A node that answers some queries is impaired, however long it leaves the others unanswered.
     let subject = Subject::Node(node);
     let is_silent = inventory.suspects.contains(&node);
     let severity = severity.filter(|_| is_silent);

@@ -1,9 +1,9 @@
-//! The M_Key that each port holds, as far as its answers show it.
+//! The M_Key that each port holds, as far as its answers show.
 //!
 //! A port shows its key at protection level 0, and from level 1 on to requests with that key; at
-//! levels 2 and 3 it answers no other. So a key is known once a PortInfo shows it. Until then Gets
-//! of PortInfo try the [candidates](MKeyPolicy::candidates) one by one, and other requests several
-//! of them in turn.
+//! levels 2 and 3 it answers no other requests. So a key is known once a PortInfo shows it. Until
+//! then, Gets of PortInfo try the [candidates](MKeyPolicy::candidates) one by one, and other
+//! requests try several of them in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -12,22 +12,22 @@ use rsm_config::m_keys::{Generations, KeyHolder, MKeyPolicy};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 
-/// The knowledge of one port.
+/// Knowledge of the key of one port.
 #[derive(Clone, Copy, Default, Debug)]
 struct State {
-    /// The key that it holds, 0: none; `None` while that is not known.
+    /// The key that the port holds, 0 for none; `None` while it is not known.
     held: Option<u64>,
-    /// How many candidates it has refused since.
+    /// Number of candidates that the port has refused since.
     tried: usize,
-    /// A Get has been left unanswered since its last PortInfo.
+    /// Whether a Get is unanswered since the last PortInfo.
     is_silent: bool,
-    /// Another manager has rotated keys since the port last showed `held`.
-    is_doubted: bool,
-    /// The key that it then has given the port, perhaps.
+    /// Whether another manager has rotated keys since the port last showed `held`.
+    is_unverified: bool,
+    /// The key that the other manager may have given the port then.
     given: Option<u64>,
 }
 
-/// The verdict on the PortInfo of a port that holds a key.
+/// Meaning of the M_Key field in a PortInfo of a port with a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sight {
     /// The port holds a key of this subnet manager, or none.
@@ -36,8 +36,7 @@ pub(super) enum Sight {
     Foreign,
     /// The port hides its key, and the next candidate may be the right one.
     TryNext,
-    /// The port hides its key, and has refused all candidates; or there is no key behind its
-    /// protection.
+    /// The port hides its key, and has refused all candidates; or its protection has no key.
     Hidden,
 }
 
@@ -45,19 +44,19 @@ pub(super) enum Sight {
 #[derive(Clone, Default)]
 pub(super) struct HeldKeys {
     policy: MKeyPolicy,
-    /// Whether ports that have not answered yet may want the key for a Get, too.
+    /// Whether ports that have not answered yet may require the key for Gets as well.
     guards_gets: bool,
     ports: BTreeMap<PortKey, State>,
     /// Ports that do not hold their planned key.
     behind: BTreeSet<PortKey>,
-    /// How many candidates the port behind a port has refused.
+    /// Number of candidates refused by the unknown node behind each port.
     tried_behind: BTreeMap<PortKey, usize>,
-    /// The latest generations that ports showed.
+    /// Latest generations that ports showed.
     seen: Generations,
 }
 
 impl std::fmt::Debug for HeldKeys {
-    /// Shows no key.
+    /// Formats without keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (ports, behind) = (self.ports.len(), self.behind.len());
         write!(f, "{:?}, {ports} ports, {behind} behind", self.policy)
@@ -65,13 +64,13 @@ impl std::fmt::Debug for HeldKeys {
 }
 
 impl HeldKeys {
-    /// The keys in use.
+    /// The policy of keys in use.
     pub(super) fn policy(&self) -> &MKeyPolicy {
         &self.policy
     }
 
-    /// Uses other keys from now on; with `guards_gets` ports may want the key for Gets, too.
-    /// Returns whether the keys differ from those before.
+    /// Changes the policy of keys. With `guards_gets`, ports may require the key for Gets as well.
+    /// Returns whether the policy differs from the former one.
     pub(super) fn use_policy(
         &mut self,
         policy: &MKeyPolicy,
@@ -94,14 +93,14 @@ impl HeldKeys {
         true
     }
 
-    /// Another manager has rotated keys: each port may hold the planned one by now.
-    pub(super) fn doubt(&mut self) {
+    /// Records that another manager has rotated keys: each port may hold the planned one by now.
+    pub(super) fn distrust(&mut self) {
         for state in self.ports.values_mut() {
-            (state.is_doubted, state.given) = (true, None);
+            (state.is_unverified, state.given) = (true, None);
         }
     }
 
-    /// A sweep of the whole subnet begins: it tries every candidate once more.
+    /// Begins a sweep of the whole subnet, which tries every candidate once more.
     pub(super) fn try_again(&mut self) {
         self.tried_behind.clear();
         for state in self.ports.values_mut() {
@@ -109,33 +108,33 @@ impl HeldKeys {
         }
     }
 
-    /// The keys for a Get to `holder`, whose protection level is `protection` by its last PortInfo.
+    /// The keys for a Get to `holder`, whose last PortInfo shows the protection level `protection`.
     pub(super) fn to_read(&self, holder: KeyHolder, protection: Option<u8>) -> MKeys {
         let state = self.ports.get(&holder.port).copied().unwrap_or_default();
         if state.is_silent || protection.map_or(self.guards_gets, |level| level > 1) {
             return self.to(holder);
         }
         match (state.held, state.tried) {
-            // The candidates after the first one cost more to derive, and nothing needs them yet.
+            // Deriving the other candidates takes longer, and nothing needs them yet.
             (None, 0) => self.policy.planned(holder).into(),
             _ => self.to(holder).first().into(),
         }
     }
 
-    /// The keys for a request to `holder`: the one that it holds and, as it may have taken that
-    /// meanwhile, the planned one, which goes first after a rotation by another manager; otherwise
-    /// the next candidates.
+    /// The keys for a request to `holder`. If its key is known: that one and, since the port may
+    /// have got it meanwhile, the planned one, which comes first after a rotation by another
+    /// manager. Otherwise the next candidates.
     pub(super) fn to(&self, holder: KeyHolder) -> MKeys {
         if self.policy.is_uniform() {
             return self.policy.one.into();
         }
         let state = self.ports.get(&holder.port).copied().unwrap_or_default();
         match state.held {
-            // It accepts any key.
+            // A port without a key accepts any.
             Some(0) => self.policy.planned(holder).into(),
             Some(held) => match self.policy.planned(holder) {
                 planned if planned == held || planned == 0 => held.into(),
-                planned if state.is_doubted => {
+                planned if state.is_unverified => {
                     let given = state.given.unwrap_or(planned);
                     let later = (planned != given).then_some(planned);
                     MKeys::several([given, held].into_iter().chain(later))
@@ -146,8 +145,8 @@ impl HeldKeys {
         }
     }
 
-    /// The keys for a request to a manager's own port, which is asked so often that its key is known:
-    /// that one goes first, whatever was rotated since.
+    /// The keys for a request to a manager's own port, which is asked so often that its key is
+    /// known. That key comes first, whatever was rotated since.
     pub(super) fn to_manager(&self, holder: KeyHolder) -> MKeys {
         let held = self.ports.get(&holder.port).and_then(|state| state.held);
         match (held, self.policy.planned(holder)) {
@@ -158,8 +157,8 @@ impl HeldKeys {
         }
     }
 
-    /// All keys that `holder` may hold, each once, the likeliest first: those for a request to it, if
-    /// it has shown one.
+    /// All keys that `holder` may hold, without duplicates, the likeliest first; if it has shown a
+    /// key, those for a request to it.
     pub(super) fn likeliest(&self, holder: KeyHolder) -> Vec<u64> {
         let held = self.ports.get(&holder.port).and_then(|state| state.held);
         let mut keys = match held.filter(|&held| held != 0) {
@@ -183,7 +182,7 @@ impl HeldKeys {
         }
     }
 
-    /// No node behind `from` answered to any of the keys for it.
+    /// Records that no node behind `from` answered to the keys tried.
     pub(super) fn silent_behind(&mut self, from: PortKey) {
         if !self.policy.is_uniform() {
             let first = if self.guards_gets { MKeys::MAX } else { 0 };
@@ -194,7 +193,7 @@ impl HeldKeys {
         }
     }
 
-    /// `holder` answered to none of the keys for it.
+    /// Records that `holder` did not answer to the keys tried.
     pub(super) fn silent(&mut self, holder: KeyHolder) {
         if self.policy.is_uniform() {
             return;
@@ -207,7 +206,7 @@ impl HeldKeys {
         };
     }
 
-    /// Takes the M_Key that a PortInfo shows; `hides`: it shows none, and protects one.
+    /// Handles the M_Key in a PortInfo; `hides` if the port protects a key and does not show it.
     pub(super) fn see(&mut self, holder: KeyHolder, shown: u64, hides: bool) -> Sight {
         if self.policy.is_uniform() {
             return match shown {
@@ -226,7 +225,8 @@ impl HeldKeys {
     }
 
     fn see_shown(&mut self, holder: KeyHolder, key: u64) -> Sight {
-        // Nearly every port shows its planned key in every sweep; each other key costs a derivation.
+        // Nearly every port shows its planned key in every sweep. Comparing any other key needs a
+        // derivation.
         let is_usual = key == 0 || key == self.policy.planned(holder);
         let is_known = is_usual
             || self.note_later(holder, key)
@@ -243,8 +243,8 @@ impl HeldKeys {
         Sight::Known
     }
 
-    /// Takes the key of another manager that a port shows because its lease has ended: with it the
-    /// port can be given a planned one.
+    /// Records another manager's key that a port shows because its lease has ended. With that key,
+    /// the port can be given its planned one.
     pub(super) fn inherit(&mut self, holder: KeyHolder, key: u64) {
         if self.policy.is_uniform() {
             return;
@@ -257,7 +257,7 @@ impl HeldKeys {
         self.compare(holder);
     }
 
-    /// Notes the generation of `key`. Returns whether it is one after those in use.
+    /// Notes the generation of `key`. Returns whether it is later than those in use.
     fn note_later(&mut self, holder: KeyHolder, key: u64) -> bool {
         let Some(generation) = self.policy.ahead(holder, key) else {
             return false;
@@ -285,7 +285,7 @@ impl HeldKeys {
         }
     }
 
-    /// Whether `holder` holds `key` as far as is known, and does not hold the same as every port.
+    /// Whether `holder` is known to hold `key`, which is not the one key of all ports.
     pub(super) fn holds(&self, holder: KeyHolder, key: u64) -> bool {
         let state = self.ports.get(&holder.port);
         !self.policy.is_uniform() && state.is_some_and(|state| state.held == Some(key))
@@ -303,13 +303,13 @@ impl HeldKeys {
         }
     }
 
-    /// Notes whether the port holds its planned key.
+    /// Updates whether the port holds its planned key.
     fn compare(&mut self, holder: KeyHolder) {
         let planned = self.policy.planned(holder);
         let state = self.ports.get_mut(&holder.port);
         let is_held = state.is_some_and(|state| {
-            // It cannot have been given another one since.
-            state.is_doubted &= state.held != Some(planned);
+            // The port cannot have got another key since.
+            state.is_unverified &= state.held != Some(planned);
             state.given.get_or_insert(planned);
             state.held == Some(planned)
         });
@@ -325,12 +325,12 @@ impl HeldKeys {
         &self.behind
     }
 
-    /// How many ports hold their planned key.
+    /// Number of ports that hold their planned key.
     pub(super) fn settled(&self) -> usize {
         self.ports.len().saturating_sub(self.behind.len())
     }
 
-    /// The latest generations that ports showed, if later than those in use.
+    /// The latest generations that ports showed; `None` unless later than those in use.
     pub(super) fn ahead(&self) -> Option<Generations> {
         let later = self.policy.generations.later(self.seen);
         (later != self.policy.generations).then_some(later)
@@ -354,7 +354,7 @@ impl HeldKeys {
     }
 }
 
-/// The next keys of `candidates` after so many refused ones; after the last the first again.
+/// The keys of `candidates` after the first `tried` ones, starting again after the last.
 fn chunk(candidates: &[u64], tried: usize) -> MKeys {
     let start = match candidates.len() {
         0 => 0,
@@ -434,11 +434,11 @@ mod tests {
         assert_eq!(keys.see(HOLDER, old, false), Sight::Known);
         policy.generations = policy.generations.rotated();
         let new = policy.planned(HOLDER);
-        keys.doubt();
+        keys.distrust();
         assert!(keys.use_policy(&policy, true, |_| HOLDER));
         assert_eq!(keys.to(HOLDER).as_slice(), [new, old]);
         assert_eq!(keys.to_read(HOLDER, Some(2)).as_slice(), [new, old]);
-        // A rotation of this manager follows.
+        // This manager rotates its keys next.
         policy.generations = policy.generations.rotated();
         assert!(keys.use_policy(&policy, true, |_| HOLDER));
         let newest = policy.planned(HOLDER);

@@ -1,7 +1,6 @@
-//! The state of the hardware as last reported, and the knowledge of sweeps beside it.
+//! The inventory: the state of the hardware as last reported, and what sweeps remember about it.
 //!
-//! The inventory is the only mutable picture of the subnet: it reads and writes like its
-//! [`Hardware`].
+//! The inventory is the only mutable picture of the subnet. It dereferences to its [`Hardware`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -16,65 +15,67 @@ use rsm_model::whole::{Step, Whole};
 use rsm_model::{Hardware, InventoryNode, InventoryPort};
 
 use super::adaptive_trials::AdaptiveTrials;
-use super::doubts::Doubts;
 use super::duplicates::Rights;
 use super::fault::Faults;
 use super::held_keys::HeldKeys;
 use super::kind_answers::KindAnswers;
 use super::paths::Search;
 use super::port_states::PortStateProofs;
+use super::unverified::UnverifiedPorts;
 use super::vports::VPortReading;
 
-/// The whole subnet as last seen, with what sweeps are to read of it and what they remember.
+/// The whole subnet as last seen, with the policy and the memory of sweeps.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
-    /// The state of the hardware.
+    /// State of the hardware.
     pub hardware: Hardware,
-    /// Wrong or missing answers, until an answer ends them.
+    /// Wrong or missing answers, kept until an answer ends them.
     pub faults: Faults,
-    /// The places with a right to a GUID that is elsewhere.
+    /// Places with a right to a GUID that is elsewhere.
     pub rights: Rights,
-    /// Nodes that may be dead: they left a Get unanswered, or several of their cables went down at
-    /// once, and they have answered nothing since. Paths avoid them.
+    /// Nodes that may be dead, which paths avoid: they left a Get unanswered, or several of their
+    /// cables went down at once, and they have answered nothing since.
     pub suspects: BTreeSet<Guid>,
-    /// The M_Keys of ports, by [`Inventory::use_m_keys`].
+    /// M_Keys of ports, set by [`Inventory::use_m_keys`].
     pub(super) m_keys: HeldKeys,
-    /// The missing parts of the subnet, among them those of an earlier run before they answer.
+    /// The missing parts of the subnet, including those of an earlier run that have not answered
+    /// yet.
     pub expected: Arc<Expected>,
-    /// The cables of the subnet as the master has stored them, on a standby that shares its store;
+    /// Cables of the subnet as the master has stored them, on a standby that shares its store;
     /// otherwise empty.
     pub stored_cabling: Arc<Expected>,
-    /// The subnet manager's own port in the run before.
+    /// The subnet manager's own port in the former run.
     pub local_before: Option<PortKey>,
-    /// The subnet manager's own port by the host's driver, which knows it before it answers.
+    /// The subnet manager's own port according to the host's driver, which knows it before it
+    /// answers.
     pub attached: Option<KeyHolder>,
     /// Ports that may not hold the values of a Set, until a sweep reads them.
-    pub doubts: Doubts,
-    /// Links bounced for another MTU or number of VLs: the port that was set to Down, and the other
-    /// end.
+    pub unverified: UnverifiedPorts,
+    /// Links bounced for another MTU or number of VLs: other end, by the port that was set to Down.
     pub bounced: BTreeMap<PortKey, PortKey>,
     /// Ports of switches to disable, because the port across the cable babbles.
     pub disabling: BTreeSet<PortKey>,
-    /// The highest multicast LID in use: up to there a sweep reads multicast tables of switches
-    /// without a valid MulticastFDBTop.
+    /// Highest multicast LID in use. A sweep reads multicast tables up to it on switches without a
+    /// valid MulticastFDBTop.
     pub multicast_top: Option<Lid>,
-    /// The planned alias GUIDs: sweeps read GUIDInfo of their ports.
+    /// Planned alias GUIDs. Sweeps read GUIDInfo of their ports.
     pub alias_guids: Arc<AliasGuids>,
-    /// Whether any port has or once had alias GUIDs.
+    /// Whether any port has, or once had, alias GUIDs.
     pub named: bool,
-    /// How far types of switches have proved to take the tables of adaptive routing.
+    /// Trials of adaptive routing, by type of switch.
     pub adaptive_trials: AdaptiveTrials,
-    /// Whether kinds of devices answer QoSConfigSL.
+    /// Answers of kinds of devices to QoSConfigSL.
     pub(super) rate_limit_answers: KindAnswers,
-    /// Gets of the limits of virtual ports in a row without an answer.
+    /// Number of successive unanswered Gets of the limits of each virtual port.
     pub(super) rate_limit_silences: BTreeMap<BlockKey, u8>,
-    /// Sets of the limits of virtual ports refused since they last took any.
+    /// Number of refused Sets of the limits of each virtual port since it last accepted one.
     pub(super) rate_limit_refusals: BTreeMap<BlockKey, u8>,
-    /// The knowledge of sweeps about virtual ports beside the ports' own records.
+    /// State of reading virtual ports, except the ports' own records.
     pub(super) vport_reading: VPortReading,
-    /// How far SwitchPortStateTables have proved right.
+    /// How far SwitchPortStateTables were proved right.
     pub port_state_proofs: PortStateProofs,
-    /// Why all paths were searched, since [`Inventory::take_searched`].
+    /// Why all paths were searched, since the last [`Inventory::take_searched`]; `None` if they
+    /// were not.
     pub(super) searched: Option<&'static str>,
     /// State of the last search for paths.
     pub(super) search: Option<Search>,
@@ -100,7 +101,7 @@ impl Inventory {
         self.port(self.local?)
     }
 
-    /// Why all paths were searched, if they were since the last call.
+    /// Why all paths were searched since the last call; `None` if they were not.
     pub fn take_searched(&mut self) -> Option<Whole> {
         let why = self.searched.take()?;
         Some(Whole::new(Step::Paths, why))
@@ -120,14 +121,15 @@ impl Inventory {
         Some(node)
     }
 
-    /// Records that a cable joins `a` and `b`, and parts both from their earlier peers.
+    /// Records that a cable joins `a` and `b`, and that their former cables are gone.
     pub fn join(&mut self, a: PortKey, b: PortKey) {
         for end in self.hardware.join(a, b) {
             self.forget_m_key(end);
         }
     }
 
-    /// Records that no cable is at `key`, nor at the other end, if one was known. Returns that end.
+    /// Records that there is no cable at `key`, nor at the other end if one was known. Returns the
+    /// other end.
     pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
         let peer = self.hardware.part(key)?;
         for end in [key, peer] {

@@ -1,42 +1,41 @@
-//! How kinds of devices answer an optional attribute: from how many unanswered Gets on a kind counts
-//! as without it.
+//! Counts the answers of kinds of devices to an optional attribute, to decide when a kind lacks it.
 
 use std::collections::BTreeMap;
 
 use rsm_model::habits::DeviceKind;
 
-/// How many Gets of an attribute a kind of device may leave unanswered before it counts as without
-/// the attribute, if none of its devices has answered one: some of them may have been lost.
+/// Unanswered Gets of an attribute after which a kind of device counts as without it, if none of
+/// its devices has answered. A few packets may have been lost.
 const SILENT_MAX: u8 = 3;
 
-/// How many kinds of devices are counted: far more than a subnet has. Kinds beyond it are asked
+/// Bound of the kinds of devices counted, far more than a subnet has. Kinds beyond it are asked
 /// again in each sweep.
 const KINDS_MAX: usize = 1024;
 
-/// How a kind of device has answered so far.
+/// Answers of one kind of device so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answers {
-    /// With content.
+    /// A device has answered with content.
     Some,
-    /// So many times not at all.
+    /// Number of Gets that devices left unanswered.
     None(u8),
 }
 
-/// How each kind of device has answered one attribute so far.
+/// Answers of each kind of device to one attribute so far.
 #[derive(Clone, Default, Debug)]
 pub(super) struct KindAnswers(BTreeMap<DeviceKind, Answers>);
 
 impl KindAnswers {
-    /// Records that a device of this kind has answered with content: silence of another one has
-    /// another reason than its kind.
+    /// Records that a device of this kind answered with content. Later silence then has another
+    /// reason than its kind.
     pub(super) fn answered(&mut self, kind: DeviceKind) {
         if self.has_room(kind) {
             self.0.insert(kind, Answers::Some);
         }
     }
 
-    /// Records that a device of this kind has left a Get unanswered. Returns whether the kind counts
-    /// as without the attribute now; its count then begins anew.
+    /// Records that a device of this kind left a Get unanswered. Returns whether the kind now
+    /// counts as without the attribute; counting then starts again.
     pub(super) fn unanswered(&mut self, kind: DeviceKind) -> bool {
         if !self.has_room(kind) {
             return false;

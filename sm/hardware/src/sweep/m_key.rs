@@ -1,7 +1,8 @@
-//! Ports that hold an M_Key other than this subnet manager's (IBA 14.2.4).
+//! Ports that hold another M_Key than this subnet manager's (IBA 14.2.4).
 //!
-//! Such a port answers Gets by its protection level: at 0 with its key, at 1 without its key, at 2
-//! and 3 not at all. At every level it drops each Set without an answer.
+//! The protection level of such a port decides how it answers Gets: with its key at level 0,
+//! without it at level 1, and not at all at levels 2 and 3. At every level it drops each Set
+//! without an answer.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +18,13 @@ use super::fault::Fault;
 use super::held_keys::Sight;
 use super::inventory::Inventory;
 
-/// Ports that a finding names; it counts the others.
+/// Ports named in a finding, which counts the others.
 const SHOWN: usize = 5;
 
-/// Ports without their cables of which one may have come to another port: so many are thought of.
+/// Bound of the ports without cables that are considered as moved to another port.
 const MOVED: usize = 8;
 
-/// The keys of the port that was behind another that are tried before those of other ports.
+/// Keys of the former neighbour that are tried before those of other ports.
 const LIKELY: usize = 3;
 
 impl Inventory {
@@ -37,13 +38,13 @@ impl Inventory {
         }
     }
 
-    /// Whether every port has the one key, if any: nothing depends on the port.
+    /// Whether all ports have one key, or none, so that keys do not depend on the port.
     fn has_one_key(&self) -> bool {
         self.m_keys.policy().is_uniform()
     }
 
-    /// The M_Keys for a Set to `key`. Port 0 of a channel adapter stands for the port by which
-    /// [`Hardware::way_to`](rsm_model::Hardware::way_to) leads.
+    /// The M_Keys for a Set to `key`. Port 0 of a channel adapter stands for the port that
+    /// [`Hardware::way_to`](rsm_model::Hardware::way_to) leads to.
     pub fn m_keys_to(&self, key: PortKey) -> MKeys {
         if self.has_one_key() {
             return self.m_keys.policy().one.into();
@@ -51,7 +52,7 @@ impl Inventory {
         self.m_keys.to(self.holder_of(self.entry(key)))
     }
 
-    /// The M_Keys for a Get to `key`, as [`Inventory::m_keys_to`].
+    /// The M_Keys for a Get to `key`, which is used as in [`Inventory::m_keys_to`].
     pub(crate) fn m_keys_to_read(&self, key: PortKey) -> MKeys {
         if self.has_one_key() {
             return self.m_keys.policy().one.into();
@@ -62,8 +63,8 @@ impl Inventory {
         self.m_keys.to_read(holder, protection)
     }
 
-    /// The M_Keys for a Get of SMInfo of the manager at `key`, which may have rotated the keys of the
-    /// subnet meanwhile; after `silent` questions in a row without an answer.
+    /// The M_Keys for a Get of SMInfo of the manager at `key`, which may have rotated the keys of
+    /// the subnet meanwhile. `silent` is the number of successive unanswered Gets.
     pub fn m_keys_to_manager(&self, key: PortKey, silent: usize) -> MKeys {
         let keys = self.m_keys_to_read(key);
         let info = self.port(key).and_then(|port| port.info.as_ref());
@@ -78,13 +79,15 @@ impl Inventory {
         all.extend(later.filter(|key| !keys.as_slice().contains(key)));
         let others = all.len() - 1;
         if !silent.is_multiple_of(2) && others > 0 {
-            // Every other question: a question may be lost for other reasons than its key.
+            // Another key is tried in every other Get: a Get may be lost for other reasons than its
+            // key.
             all.swap(0, 1 + silent / 2 % others);
         }
         MKeys::several(all)
     }
 
-    /// Records that `key` answered a Get with this M_Key, which counts where it answers no other.
+    /// Records that `key` answered a Get with this M_Key, which proves the key if the port answers
+    /// no other.
     pub fn key_answered(&mut self, key: PortKey, m_key: u64) {
         let holder = self.holder_of(key);
         let info = self.port(holder.port).and_then(|port| port.info.as_ref());
@@ -124,7 +127,7 @@ impl Inventory {
         entry.map_or(key, |(number, _)| PortKey::new(key.node, number))
     }
 
-    /// The M_Keys for NodeInfo of the node behind `from`; of the local node, if `from` is `None`.
+    /// The M_Keys for NodeInfo of the node behind `from`, or of the local node if `from` is `None`.
     pub(super) fn m_keys_behind(&self, from: Option<PortKey>) -> MKeys {
         if self.has_one_key() {
             return self.m_keys.policy().one.into();
@@ -149,8 +152,8 @@ impl Inventory {
         self.m_keys.behind_port(from, &candidates)
     }
 
-    /// The ports that may be behind `from`, the likeliest first: the one that was there, by the
-    /// master, this run, an earlier one or the files of another manager.
+    /// The ports that may be behind `from`, the likeliest first: those that were there according to
+    /// the master, this run, an earlier one, or the files of another manager.
     fn expected_behind(&self, from: PortKey) -> Vec<KeyHolder> {
         let mut holders: Vec<KeyHolder> = Vec::new();
         let known = self.port(from).and_then(|port| port.peer);
@@ -175,8 +178,8 @@ impl Inventory {
         holders
     }
 
-    /// Ports that may have come to `from`: those that are missing, and those that do not answer
-    /// where they were.
+    /// Ports that may have been moved to `from`: missing ones, and those that do not answer at
+    /// their known place.
     fn moved(&self, from: PortKey) -> impl Iterator<Item = KeyHolder> + '_ {
         let missing = self.expected.ports().map(|(port, _)| port);
         let silent = self.faults.unanswering();
@@ -189,7 +192,7 @@ impl Inventory {
             .map(move |port| self.expected_holder(port))
     }
 
-    /// The port that holds the key for `key`, of a node that may not have answered yet.
+    /// The port that holds the key for `key`, on a node that may not have answered yet.
     fn expected_holder(&self, key: PortKey) -> KeyHolder {
         if self.node(key.node).is_some() {
             return self.holder_of(key);
@@ -209,16 +212,16 @@ impl Inventory {
         }
     }
 
-    /// Takes the PortInfo of an end port. Returns whether it hides its key, and is to be asked with
-    /// another one.
+    /// Handles the PortInfo of an end port. Returns whether it hides its key, and must be asked
+    /// with another one.
     pub(crate) fn see_m_key(&mut self, key: PortKey, info: &PortInfo) -> bool {
         if self.key_holder(key) != key {
             return false;
         }
         let hides = info.m_key() == 0 && info.m_key_protect_bits() != 0;
         let holder = self.holder_of(key);
-        // The end of a lease takes the protection and leaves the key, so that a manager that lost it
-        // can recover (IBA 14.2.4.2).
+        // The end of a lease removes the protection and keeps the key, so that a manager that lost
+        // it can recover (IBA 14.2.4.2).
         let has_expired = info.m_key_lease_period() != 0 && info.m_key_protect_bits() == 0;
         match self.m_keys.see(holder, info.m_key(), hides) {
             Sight::Known => self.unlock(key),
@@ -233,9 +236,9 @@ impl Inventory {
         false
     }
 
-    /// Takes the answer to a Set of PortInfo that planned this M_Key. Returns it with that key where
-    /// the port hides the key that it has just taken, as agents do that compare it with the key of
-    /// the request.
+    /// Handles the answer to a Set of PortInfo that plans this M_Key. Some agents hide the key that
+    /// they have just accepted, because they compare it with the key of the request; the key is
+    /// then filled in in the returned PortInfo.
     pub(crate) fn see_set_m_key(
         &mut self,
         key: PortKey,
@@ -244,7 +247,7 @@ impl Inventory {
     ) -> PortInfo {
         let mut info = *info;
         if self.has_one_key() {
-            // A device that keeps no key at all is a finding.
+            // A device that keeps no key at all gets a finding.
             return info;
         }
         if info.m_key() == 0 && info.m_key_protect_bits() != 0 {
@@ -254,7 +257,7 @@ impl Inventory {
         info
     }
 
-    /// Records that a Get of `key` got no answer: the key for it may have been wrong.
+    /// Records that a Get of `key` was not answered: its key may have been wrong.
     pub(super) fn get_ignored(&mut self, key: PortKey) {
         let holder = self.holder_of(self.entry(key));
         self.m_keys.silent(holder);
@@ -272,25 +275,25 @@ impl Inventory {
             .accepts(self.holder_of(key.unwrap_or(unknown)), m_key)
     }
 
-    /// Ports that answered and do not hold their planned key; none where all have the same.
+    /// Ports that answered and do not hold their planned key; empty if all ports have the same key.
     pub fn ports_behind(&self) -> &BTreeSet<PortKey> {
         self.m_keys.behind()
     }
 
-    /// How many ports hold a planned key of their own.
+    /// Number of ports that hold their own planned key.
     pub fn ports_with_keys(&self) -> usize {
         self.m_keys.settled()
     }
 
-    /// The latest generations of keys that ports showed, if later than those in use.
+    /// The latest generations of keys that ports showed; `None` unless later than those in use.
     pub fn generations_ahead(&self) -> Option<Generations> {
         self.m_keys.ahead()
     }
 
-    /// Another manager has rotated keys: what ports hold is no longer known, and the planned keys are
-    /// likelier than those of before.
-    pub fn doubt_m_keys(&mut self) {
-        self.m_keys.doubt();
+    /// Records that another manager has rotated keys: the keys of ports are no longer known, and
+    /// the planned ones are likelier than the former ones.
+    pub fn distrust_m_keys(&mut self) {
+        self.m_keys.distrust();
     }
 
     /// Whether no node answers behind the local port, although its link is up.
@@ -298,12 +301,13 @@ impl Inventory {
         silent_beyond(self).is_some()
     }
 
-    /// A sweep of the whole subnet begins.
+    /// Begins a sweep of the whole subnet, which tries every key once more.
     pub(super) fn try_m_keys_again(&mut self) {
         self.m_keys.try_again();
     }
 
-    /// Records that a Set to `key` got no answer. A hidden M_Key, if there may be one, explains it.
+    /// Records that a Set to `key` was not answered. A hidden M_Key, if the port may have one,
+    /// explains it.
     pub(crate) fn set_ignored(&mut self, key: PortKey) {
         let holder = self.key_holder(key);
         let info = self.port(holder).and_then(|port| port.info.as_ref());
@@ -314,8 +318,8 @@ impl Inventory {
     }
 
     /// Records that `key` reported a wrong M_Key from this subnet manager. Returns whether this is
-    /// the first sign of a foreign key. Where a port may hold one of several keys it is none: others
-    /// are tried, and the one that it holds may have been changed meanwhile.
+    /// the first sign of a foreign key. It is no sign if the port may hold one of several keys:
+    /// others are tried, and its key may have been changed meanwhile.
     pub fn key_refused(&mut self, key: PortKey) -> bool {
         let holder = self.key_holder(key);
         let news = self.has_one_key() && self.locked(holder).is_none();
@@ -325,7 +329,7 @@ impl Inventory {
         news
     }
 
-    /// Whether `key` holds `m_key` as far as is known, and has a key of its own.
+    /// Whether `key` is known to hold `m_key`, a key of its own.
     pub fn holds_m_key(&self, key: PortKey, m_key: u64) -> bool {
         self.m_keys.holds(self.holder_of(key), m_key)
     }
@@ -341,8 +345,8 @@ impl Inventory {
         }
     }
 
-    /// Uses these M_Keys and this protection level from now on, and forgets the signs about those
-    /// before.
+    /// Uses these M_Keys and this protection level from now on, and forgets the signs about former
+    /// keys.
     pub fn use_m_keys(&mut self, policy: &MKeyPolicy, protection: u8) {
         let mut keys = std::mem::take(&mut self.m_keys);
         let news = keys.use_policy(policy, protection > 1, |port| self.holder_of(port));
@@ -431,7 +435,7 @@ fn describe(sign: MKeySign) -> &'static str {
     }
 }
 
-/// The local port, if its link is up and no node behind it answers.
+/// The local port, if its link is up and no node behind it answers; else `None`.
 fn silent_beyond(inventory: &Inventory) -> Option<PortKey> {
     let local = inventory.local?;
     let is_alone = inventory.len() == 1;

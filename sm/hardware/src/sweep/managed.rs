@@ -7,7 +7,7 @@ use super::inventory::Inventory;
 use super::{Query, Sweep};
 
 impl Sweep {
-    /// After a port answered: asks for the planned blocks that are not known.
+    /// Handles an answered port: asks for its planned blocks that are not known.
     pub(super) fn see_managed(&mut self, inventory: &Inventory, port: PortKey) {
         let source = self.policy.source(inventory);
         let audit = self.audits(port);
@@ -31,20 +31,22 @@ impl Sweep {
             inventory.rate_limits_answered(key);
         }
         if let Some(port) = inventory.port_mut(key.port) {
-            // The comparison has new content.
+            // The content is new to the comparison.
             self.changed = true;
             port.managed.store(key.place, data);
             inventory.note_managed(key.port);
         }
     }
 
-    /// Handles an agent that refuses to show a block. Returns whether that is a habit of its kind.
+    /// Handles an agent that refuses to show a block. Returns whether there is a habit for that,
+    /// which its kind of device learns.
     pub(super) fn on_managed_refused(inventory: &mut Inventory, key: BlockKey) -> bool {
         inventory.learn_refused_block(key)
     }
 }
 
-/// Whether a manager has set the port up: a push writes the tables of a fresh one unread.
+/// Whether a manager has configured the port before. A push writes the tables of a fresh port
+/// without reading them.
 fn was_managed(inventory: &Inventory, key: PortKey) -> bool {
     let Some(node) = inventory.node(key.node) else {
         return false;

@@ -1,30 +1,28 @@
 //! The sweep: reads the state of the hardware.
 //!
-//! A [`Sweep`] sends Gets and writes the answers into the [`Inventory`]. It has three scopes:
+//! A [`Sweep`] sends Gets and records the answers in the [`Inventory`]. It has three scopes:
 //!
 //! * everything, by directed routes from the local port outwards;
-//! * light: SwitchInfo and some parts of each switch, and queries that got no answer before;
+//! * light: SwitchInfo and some parts of each switch, and queries that were not answered before;
 //! * targets: the ports of the switches that reported a change, and new nodes behind them.
 //!
-//! One Get through each cable is enough: NodeInfo names the port at which it was received, so one
+//! One Get through each cable is enough: NodeInfo names the port that received it, so that one
 //! answer shows both ends. The sweep reads a switch's table ([`Query::Table`]) up to LinearFDBTop
-//! as long as it is not known, so that a fresh switch costs nothing and a configured one need not
-//! be written again; the same goes for multicast ([`Query::Multicast`]) and MulticastFDBTop.
+//! if it is not known. So a fresh switch costs nothing, and a configured one need not be written
+//! again. Multicast tables ([`Query::Multicast`]) are read likewise, up to MulticastFDBTop.
 //!
 //! A node that leaves Gets unanswered, or whose cables go down together, is a suspect: the sweep
-//! asks its neighbours, and can end without it ([`Sweep::can_leave_out`]).
-//! Several of them at once make all known paths hearsay: the sweep searches outwards from the
-//! manager's port, over hops that have answered since.
+//! asks its neighbours, and can end without it ([`Sweep::can_leave_out`]). If there are several at
+//! once, no known path can be trusted: the sweep then searches outwards from the manager's port,
+//! along hops that have answered since.
 //!
-//! The sweep does no I/O: the caller takes Gets with [`Sweep::poll_ask`] and brings answers to
+//! The sweep does no I/O: the caller takes Gets from [`Sweep::poll_ask`] and passes answers to
 //! [`Sweep::handle`], in any order.
 
 pub mod adaptive;
 pub mod adaptive_trials;
-mod astray;
 mod attributes;
 mod capabilities;
-pub mod doubts;
 pub mod duplicates;
 mod error_correction;
 mod extended_port;
@@ -45,8 +43,10 @@ pub mod reach;
 pub mod read_back;
 mod reset;
 pub mod sl2vl;
+mod stale_paths;
 mod succession;
 mod suspicion;
+pub mod unverified;
 mod vport_guids;
 pub mod vports;
 
@@ -67,7 +67,6 @@ use rsm_model::managed::BlockKey;
 use rsm_model::mft_image::MftBlock;
 use rsm_model::{InventoryNode, InventoryPort, MISSES_TOLERATED};
 
-use self::astray::Moves;
 use self::duplicates::Contests;
 use self::fault::Faults;
 use self::inventory::Inventory;
@@ -75,6 +74,7 @@ use self::outward::Outward;
 pub use self::policy::SweepPolicy;
 use self::port_states::Shown;
 use self::read_back::ReadBack;
+use self::stale_paths::Moves;
 use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
 pub use self::vports::VPortQuery;
@@ -82,19 +82,19 @@ pub use self::vports::VPortQuery;
 /// The scope of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SweepScope {
-    /// Everything; tables that are known already are read again if `audit` is set.
+    /// Everything. With `audit`, tables that are already known are read again.
     Full {
-        /// Whether to read known forwarding tables back, too.
+        /// Whether known forwarding tables are read back as well.
         audit: bool,
     },
-    /// SwitchInfo of each switch, parts to read back, queries that got no answer before, and the
-    /// local port while it has no cable.
+    /// SwitchInfo of each switch, parts to read back, queries that were not answered before, and
+    /// the local port while it has no cable.
     Light,
     /// The switches given to [`Sweep::add_target`].
     Targets,
 }
 
-/// One question.
+/// A single Get: an attribute of a node or port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Query {
     /// NodeInfo of the local node, or of the node behind a port.
@@ -136,7 +136,7 @@ pub enum Query {
 }
 
 impl Query {
-    /// The node of the query, if it is known.
+    /// The node of the query; `None` if it is not known.
     pub fn node(self) -> Option<Guid> {
         match self {
             Query::Node(_) => None,
@@ -160,7 +160,7 @@ impl Query {
         }
     }
 
-    /// The port of the query; 0 for one of a node.
+    /// The port of the query; 0 for attributes of a node.
     fn port(self) -> PortNum {
         match self {
             Query::Port(key)
@@ -174,8 +174,9 @@ impl Query {
         }
     }
 
-    /// Whether silence does not count against the node: the attribute is a vendor's or optional, and
-    /// agents may not know it; or a subnet manager answers it, which may hang where its host does not.
+    /// Whether silence does not count against the node. Agents may not know the attribute, because
+    /// it is a vendor's or optional; or a subnet manager answers it, which may hang while its host
+    /// does not.
     pub fn is_optional(self) -> bool {
         matches!(
             self,
@@ -191,7 +192,7 @@ impl Query {
         ) || matches!(self, Query::Managed(key) if key.is_rate_limit())
     }
 
-    /// The attribute of the query.
+    /// The AttributeID.
     pub fn attribute(self) -> AttrId {
         match self {
             Query::Node(_) => NodeInfo::ID,
@@ -215,7 +216,7 @@ impl Query {
         }
     }
 
-    /// The attribute's modifier.
+    /// The AttributeModifier.
     fn modifier(self, inventory: &Inventory) -> u32 {
         match self {
             Query::PKeys(key, block) => partition::modifier(inventory, key, block),
@@ -237,40 +238,40 @@ impl Query {
     }
 }
 
-/// A Get with its path.
+/// A Get with its paths.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Its query.
+    /// Query of the Get.
     pub query: Query,
-    /// The attribute that answers it.
+    /// AttributeID.
     pub attribute: AttrId,
-    /// Its modifier.
+    /// AttributeModifier.
     pub modifier: u32,
     /// Identifies the agent, to bound its load.
     pub target: u64,
     /// The response time of the agent; zero where it is not known yet.
     pub response_time: Duration,
-    /// The M_Keys, of which the agent accepts one.
+    /// M_Keys to try; the agent accepts one of them.
     pub m_keys: MKeys,
-    /// The LID by which the Get goes first, if that is known to get through.
+    /// LID to try first; `None` if no LID is known to get through.
     pub lid: Option<Lid>,
-    /// The directed path.
+    /// Directed path.
     pub path: DirectedPath,
-    /// Another path, if one is known.
+    /// Another directed path; `None` if none is known.
     pub alternate: Option<DirectedPath>,
 }
 
-/// The end of a query.
+/// How a query ended.
 #[derive(Clone, Copy, Debug)]
 pub enum AgentAnswer<'a> {
-    /// With the attribute.
+    /// The agent answered with the attribute.
     Data(&'a [u8; 64]),
-    /// With a status other than zero.
+    /// The agent answered with a status other than zero.
     Refused(Status),
-    /// With a status other than zero, on a repetition: an earlier attempt, whose answer was lost,
-    /// may have been carried out, and may be the reason of this refusal.
+    /// The agent answered a repetition with a status other than zero. An earlier attempt, whose
+    /// answer was lost, may have been executed, and may be the reason of the refusal.
     RefusedRepetition(Status),
-    /// Not at all, in spite of retries.
+    /// The agent did not answer, in spite of retries.
     Silence,
 }
 
@@ -279,58 +280,59 @@ pub enum AgentAnswer<'a> {
 pub struct Sweep {
     scope: SweepScope,
     policy: SweepPolicy,
-    /// NodeInfo goes first: each answer opens more queries.
+    /// Ports behind which NodeInfo is asked for. These come first, because each answer opens more
+    /// queries.
     probes: VecDeque<PortKey>,
-    /// Sent when no probe waits, so that the sweep goes through nearly every cable from one end
-    /// before the other end's PortInfo suggests to probe it again.
+    /// Other queries, sent when no probe waits. So the sweep crosses nearly every cable from one
+    /// end before PortInfo of the other end suggests to probe it again.
     others: VecDeque<Query>,
     outstanding: usize,
     /// Switches that reported a change, each with the path of its report.
     targets: HashMap<Guid, Option<DirectedPath>>,
-    /// Targets that reported once more.
+    /// Targets that reported a second time.
     reported_again: BTreeSet<Guid>,
     /// Queries of this sweep, sent or waiting.
     asked: HashSet<Query>,
-    /// Queries of `asked` that wait.
+    /// Queries of `asked` that are not sent yet.
     waiting: HashSet<Query>,
     contests: Contests,
-    /// Nodes that a full sweep has met.
+    /// Nodes that a full sweep has found.
     entered: HashSet<Guid>,
     /// The faults at the beginning of the sweep.
     faults_before: Faults,
-    /// Nodes that owed an answer, whether or not they gave others.
+    /// Nodes with a missing answer, whether or not they gave others.
     silent: BTreeSet<Guid>,
     /// Ports that refused PortInfo in this sweep, and are asked without the bit for extended
-    /// speeds; and whether they have answered since.
+    /// speeds; the value says whether they have answered since.
     without_extended_speeds: HashMap<PortKey, bool>,
-    /// Device types of which one was asked for its capabilities.
+    /// Device types of which one node was asked for its capabilities.
     asked_capabilities: BTreeSet<DeviceType>,
     /// Tables of port states asked for because of a report.
     reported_tables: BTreeSet<Query>,
-    /// States from tables that PortInfo is to confirm.
+    /// States from tables that PortInfo shall confirm.
     shown_states: HashMap<PortKey, Shown>,
     /// Switches that left a table of port states unanswered.
     silent_tables: BTreeSet<Guid>,
     suspicion: Suspicion,
-    /// The search outwards, once known paths are hearsay.
+    /// The search outwards, once known paths cannot be trusted; `None` before.
     outward: Option<Outward>,
-    /// Whether only urgent work ends the sweep before silent nodes had all their attempts.
+    /// Whether only urgent work may end the sweep before silent nodes had all their attempts.
     waits_for_silent: bool,
     /// Whether a report or answer showed a change.
     changed: bool,
-    /// An answer differs from what was read before, and no device reported that.
+    /// Whether an answer differs from what was read before, and no device reported that.
     stale: bool,
-    /// In a sweep ahead of a takeover: the switches that show PortStateChange, of which no more is
-    /// read.
+    /// In a sweep ahead of a takeover, the switches that show PortStateChange, of which no more is
+    /// read; `None` in other sweeps.
     ahead: Option<BTreeSet<Guid>>,
-    /// Ports that this sweep reads in full, as a sweep of everything does in an audit; port 0 stands
-    /// for what a node has besides.
+    /// Ports that this sweep reads in full, as an audit of the whole subnet does; port 0 stands for
+    /// the rest of its node.
     audited: BTreeSet<PortKey>,
     moves: Moves,
     read_back: ReadBack,
-    /// Cables probed so far, for progress.
+    /// Number of cables probed, for progress.
     answered: usize,
-    /// Queries settled so far, by an answer or by silence.
+    /// Number of queries settled, by an answer or by silence.
     settled: usize,
 }
 
@@ -348,7 +350,7 @@ fn response_time(inventory: &Inventory, query: Query) -> Duration {
 }
 
 impl Sweep {
-    /// Starts a sweep of `scope` and numbers it.
+    /// Starts a sweep of `scope` with the next number.
     pub fn start(scope: SweepScope, inventory: &mut Inventory, policy: SweepPolicy) -> Sweep {
         let mut sweep = Sweep::empty(scope, inventory, policy);
         match scope {
@@ -405,7 +407,7 @@ impl Sweep {
         for guid in switches {
             self.ask(Query::Switch(guid));
         }
-        // Without a cable at the local port no switch reports that one was plugged in.
+        // While the local port has no cable, no switch reports that one was plugged in.
         if let Some(local) = inventory.local
             && inventory
                 .port(local)
@@ -423,7 +425,7 @@ impl Sweep {
         }
     }
 
-    /// Repeats queries that got no answer before.
+    /// Repeats the queries that were not answered before.
     pub fn ask_again(&mut self, inventory: &Inventory) {
         let silent: Vec<PortKey> = inventory.faults.to_ask_again().collect();
         for port in silent {
@@ -445,17 +447,17 @@ impl Sweep {
         matches!(self.scope, SweepScope::Full { audit: true }) || self.audited.contains(&key)
     }
 
-    /// Nodes that answered so far.
+    /// Number of nodes that answered.
     pub fn answered(&self) -> usize {
         self.answered
     }
 
-    /// Queries settled so far, by an answer or by silence.
+    /// Number of queries settled, by an answer or by silence.
     pub fn settled(&self) -> usize {
         self.settled
     }
 
-    /// Queries that are open so far.
+    /// Number of open queries.
     pub fn open(&self) -> usize {
         self.outstanding + self.probes.len() + self.others.len()
     }
@@ -465,7 +467,7 @@ impl Sweep {
         self.changed
     }
 
-    /// Whether a node answered that did not before.
+    /// Whether a node answered that had not answered before.
     pub fn found_healed(&self, inventory: &Inventory) -> bool {
         inventory.faults.has_healed(&self.faults_before)
     }
@@ -483,7 +485,7 @@ impl Sweep {
 
     /// Adds a switch that reported a change: asks for its state and all its ports again.
     ///
-    /// At a second report the sweep repeats all its earlier queries. Returns `false` for a further
+    /// At a second report, the sweep repeats all its earlier queries. Returns `false` for a further
     /// report in the same sweep: then another sweep must follow.
     pub fn add_target(&mut self, inventory: &Inventory, guid: Guid) -> bool {
         let Some(node) = inventory.node(guid) else {
@@ -514,7 +516,7 @@ impl Sweep {
 
     /// Repeats the queries to a target from before its second report. A switch that loses several
     /// cables sends a report for each, nearly all of them before most Gets were answered. Returns
-    /// whether it is the first time in this sweep.
+    /// whether this is the first time in this sweep.
     fn ask_target_again(&mut self, guid: Guid) -> bool {
         if !self.reported_again.insert(guid) {
             return false;
@@ -532,7 +534,7 @@ impl Sweep {
         true
     }
 
-    /// Adds one end port whose attributes changed: asks for its PortInfo and its node's description
+    /// Adds an end port whose attributes changed: asks for its PortInfo and its node's description
     /// again.
     ///
     /// Returns whether there is such a port.
@@ -556,7 +558,7 @@ impl Sweep {
         self.ask(Query::Sm(key));
     }
 
-    /// The next Get, if one waits.
+    /// The next Get; `None` if none waits.
     pub fn poll_ask(&mut self, inventory: &mut Inventory) -> Option<Ask> {
         loop {
             let query = match self.probes.pop_front() {
@@ -566,7 +568,7 @@ impl Sweep {
             self.waiting.remove(&query);
             self.find_way_to_suspect(inventory, query);
             let Some(ask) = self.address(inventory, query) else {
-                // If a path to the node turns up, the query may be asked again.
+                // If a path to the node is found, the query may be asked again.
                 self.asked.remove(&query);
                 continue;
             };
@@ -577,7 +579,7 @@ impl Sweep {
         }
     }
 
-    /// Takes the answer to `query`.
+    /// Handles the answer to `query`.
     pub fn handle(&mut self, inventory: &mut Inventory, query: Query, answer: AgentAnswer<'_>) {
         self.outstanding = self.outstanding.saturating_sub(1);
         if let (Some(guid), false) = (query.node(), matches!(answer, AgentAnswer::Silence)) {
@@ -600,7 +602,7 @@ impl Sweep {
         }
     }
 
-    /// Closes the sweep: drops nodes without a cable to them, and gives every other node its path.
+    /// Ends the sweep: drops nodes without a cable to them, and gives every other node its path.
     ///
     /// Returns the dropped nodes. A node that is cabled to a port whose link is up stays, whether
     /// or not it answered.
@@ -631,8 +633,9 @@ impl Sweep {
         gone
     }
 
-    /// Cables that this sweep did not confirm although it probed them, by the port of a switch (or
-    /// the local one). Cables of ports or nodes that did not answer may still be there.
+    /// Cables that this sweep probed and did not confirm, given by the port of a switch (or the
+    /// local one). Cables of ports or nodes that did not answer are not among them, because they
+    /// may still exist.
     fn disproved_cables(&self, inventory: &Inventory) -> Vec<PortKey> {
         let faults = &inventory.faults;
         let asks_through = |key: PortKey| {
@@ -657,8 +660,8 @@ impl Sweep {
         disproved
     }
 
-    /// Adds a miss to nodes that answered nothing in this sweep; in a sweep of targets only to
-    /// nodes without one.
+    /// Counts a miss for nodes that answered nothing in this sweep; in a sweep of targets, only for
+    /// nodes without a miss.
     fn count_misses(&mut self, inventory: &mut Inventory) {
         let regular = self.scope != SweepScope::Targets;
         let epoch = inventory.epoch;
@@ -672,7 +675,7 @@ impl Sweep {
         }
     }
 
-    /// Sends a query once in a sweep.
+    /// Sends a query, at most once in a sweep.
     fn ask(&mut self, query: Query) {
         if self.asked.contains(&query) {
             self.read_back.is_wanted(query);
@@ -681,8 +684,8 @@ impl Sweep {
         }
     }
 
-    /// Sends a query again, even if it was sent before in this sweep. A query that still waits
-    /// shows the new state; one on its way may not.
+    /// Sends a query again, even if it was sent before in this sweep. A query that still waits will
+    /// show the new state; one under way may not.
     fn again(&mut self, query: Query) {
         self.read_back.is_wanted(query);
         self.asked.insert(query);
@@ -694,7 +697,7 @@ impl Sweep {
         }
     }
 
-    /// Sends all queries about one node that a full sweep has.
+    /// Sends all queries about a node that a full sweep has.
     fn ask_node(&mut self, inventory: &Inventory, guid: Guid) {
         let Some(node) = inventory.node(guid) else {
             return;
@@ -717,7 +720,7 @@ impl Sweep {
     /// Sends the queries about a switch whose SwitchInfo shows PortStateChange.
     fn ask_reported(&mut self, inventory: &Inventory, guid: Guid) {
         if self.is_target(guid) {
-            // Its ports were asked with the report.
+            // The ports of the switch were asked for with the report.
             return self.ask_node_but_ports(guid);
         }
         self.ask_node_but_ports(guid);
@@ -730,7 +733,8 @@ impl Sweep {
     }
 
     fn address(&self, inventory: &Inventory, query: Query) -> Option<Ask> {
-        // The LID route may lead over the part that just changed; a light sweep can afford to try.
+        // The LID route may lead over the part that just changed; only a light sweep has time to
+        // try it.
         let lid = match query {
             Query::Switch(guid)
                 if self.scope == SweepScope::Light
@@ -773,7 +777,7 @@ impl Sweep {
                 let (path, alternate) =
                     self.ways_to(inventory, PortKey::new(port.node, PortNum::ZERO))?;
                 let alternate = alternate.and_then(|way| way.child(port.port).ok());
-                // The agent behind a port is unknown, so it counts as an agent of its own.
+                // The agent behind a port is not known, so that each port counts as one agent.
                 let target = !port.node.0 ^ u64::from(port.port.0);
                 Some(ask(target, (path.child(port.port).ok()?, alternate)))
             }
@@ -802,7 +806,8 @@ impl Sweep {
         }
     }
 
-    /// The paths to an agent; to a switch that reported a change, the path of its report first.
+    /// The paths to an agent. For a switch that reported a change, the path of its report comes
+    /// first.
     fn ways_to(
         &self,
         inventory: &Inventory,

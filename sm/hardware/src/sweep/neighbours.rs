@@ -1,4 +1,4 @@
-//! Answers to NodeInfo: the nodes behind ports.
+//! Handles answers to NodeInfo: the nodes behind ports.
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
@@ -54,9 +54,9 @@ impl Sweep {
         }
     }
 
-    /// Handles a cable from `from` back to its own node, at `here`. No route can use it. It is
-    /// brought up like any other once both ends confirm it: from one end, two nodes with the same
-    /// GUID look the same.
+    /// Handles a cable from `from` back to its own node, at `here`. No route can use it. The link
+    /// is brought up like any other once both ends confirm it: seen from one end, two nodes with
+    /// the same GUID look alike.
     fn meet_itself(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey) {
         if here.port == from.port {
             inventory.part(from);
@@ -108,18 +108,18 @@ impl Sweep {
             self.hear_outward(here.node);
         }
         if is_moved && !switch {
-            // Answers of this sweep from behind its cable before may be those of another node: only
-            // NodeInfo says of which.
+            // Earlier answers of this sweep from behind the former cable may be another node's:
+            // only NodeInfo names its node.
             self.again(Query::Port(here));
             self.again(Query::Description(here.node));
             if !is_full || is_of_this_sweep {
                 self.note_moved_host(here);
             }
         }
-        // The state of the far end; a full sweep asks all ports of a new switch anyway.
+        // The far end may have a new state; a full sweep asks all ports of a new switch anyway.
         self.ask(Query::Port(here));
-        // A node whose link came (back) may have been reset or replaced: ask for its identity. Its
-        // earlier answers in this sweep are older.
+        // A node whose link came up may have been reset or replaced: the sweep asks for its
+        // identity. Its earlier answers in this sweep are older than that.
         let is_reported = self.is_target(from.node);
         let sign = match switch {
             true => Query::Switch(here.node),
@@ -132,7 +132,7 @@ impl Sweep {
         }
     }
 
-    /// Records a node, and asks about it if this sweep meets it for the first time.
+    /// Records a node, and asks about it if this sweep finds it for the first time.
     fn enter(
         &mut self,
         inventory: &mut Inventory,
@@ -148,8 +148,8 @@ impl Sweep {
         if exchanged {
             inventory.remove(here.node);
         }
-        // The node's epoch does not tell: Gets through a cable that is gone may have reached the
-        // node before this sweep met it.
+        // The node's epoch is no evidence: Gets through a cable that is gone may have reached the
+        // node before this sweep found it.
         let first = if full {
             self.entered.insert(here.node)
         } else {
@@ -210,7 +210,7 @@ impl Sweep {
 
     pub(super) fn on_silence(&mut self, inventory: &mut Inventory, from: Option<PortKey>) {
         let Some(from) = from else { return };
-        // The port may have gone down while the Get was on its way; that is no fault.
+        // The port may have gone down while the Get was under way, which is no fault.
         self.again(Query::Port(from));
         let known = inventory
             .port(from)

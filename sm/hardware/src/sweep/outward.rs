@@ -1,18 +1,18 @@
-//! The search outwards: after many faults at one instant, known paths are hearsay.
+//! The search outwards, used when many parts fail at once and known paths cannot be trusted.
 //!
-//! When several nodes leave questions unanswered, the paths to all others may lead through what
-//! died, and each dead path would be learnt by time-outs of its own. The sweep then withdraws all
-//! questions under way and begins at the manager's own port: it asks a switch for SwitchInfo along
-//! a path of which every hop has answered since, and goes on from there over the ports that are up
-//! by its answer. A switch without PortStateChange has all its cables as known, and costs this one
-//! Get; another one tells them port by port. All other questions wait until their switch has
-//! answered, so that a silent switch costs one time-out for all that is asked of it and behind it.
+//! If several nodes leave queries unanswered, the paths to all others may lead through dead parts,
+//! and each dead path would cost time-outs of its own. The sweep then withdraws all queries under
+//! way and starts at the manager's own port. It asks a switch for SwitchInfo along a path of which
+//! every hop has answered since, and continues over the ports that this answer shows as up. A
+//! switch without PortStateChange has its cables as known, and costs only this Get; another switch
+//! is asked for each port. All other queries wait until their switch has answered, so that a silent
+//! switch costs one time-out for everything asked of it and behind it.
 //!
-//! Switches that no such path reaches, or that leave SwitchInfo unanswered on all of them, are
+//! Switches that no such path reaches, or that leave SwitchInfo unanswered on all paths, are
 //! suspects at the end of the sweep, or gone if no cable leads to them.
 //!
-//! Where switches that had answered fall silent, the search begins anew, four times at most. Heavy
-//! losses start no search.
+//! If switches that had answered fall silent, the search starts again, at most four times. Packet
+//! loss alone, even if heavy, does not start a search.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,54 +21,54 @@ use rsm_mad::ids::DirectedPath;
 
 use super::inventory::Inventory;
 use super::suspicion::{ATTEMPTS_TO_SUSPICION, Suspicion, cables};
-use super::{Query, Sweep, SweepScope, astray, paths};
+use super::{Query, Sweep, SweepScope, paths, stale_paths};
 
-/// How often one sweep begins at the manager's port again, because switches that had answered fell
-/// silent.
+/// Restarts of the search in one sweep because switches that had answered fell silent.
 const ROUNDS_MAX: u8 = 4;
 
-/// Switches that had answered and then fall silent, from which on a search begins again.
+/// Switches falling silent after an answer that make a search start again.
 const FALLEN_SILENT: usize = 2;
 
-/// Further paths kept for a switch.
+/// Bound of the further paths kept for a switch.
 const FURTHER_MAX: usize = 4;
 
-/// A search under way.
+/// State of a search outwards.
 #[derive(Debug)]
 pub(super) struct Outward {
-    /// Further paths to each switch that was met, in the order of their discovery; the node holds
-    /// the one in use.
+    /// Further paths to each switch that was found, in the order of discovery; the node has the one
+    /// in use.
     met: BTreeMap<Guid, VecDeque<DirectedPath>>,
     /// Switches that have answered.
     heard: BTreeSet<Guid>,
-    /// Questions that wait for an answer of the switch on their way.
+    /// Queries that wait for an answer of the switch on their path.
     parked: BTreeMap<Guid, BTreeSet<Query>>,
-    /// Switches that had answered and then left questions unanswered.
+    /// Switches that had answered, and then left queries unanswered.
     fell_silent: BTreeSet<Guid>,
     round: u8,
 }
 
 impl Outward {
-    /// Whether `query`, which goes through `switch`, may go now.
+    /// Whether `query`, whose path leads through `switch`, may be sent now.
     fn admits(&self, switch: Guid, query: Query) -> bool {
         let is_first = query == Query::Switch(switch) && self.met.contains_key(&switch);
         is_first || self.heard.contains(&switch)
     }
 
-    /// Whether the port `end` is one of a switch that has answered, or the manager's own.
+    /// Whether the port `end` belongs to a switch that has answered, or is the manager's own.
     fn passes(&self, inventory: &Inventory, end: PortKey) -> bool {
         self.heard.contains(&end.node) || inventory.local == Some(end)
     }
 }
 
 impl Sweep {
-    /// Whether the sweep searches outwards.
+    /// Whether the sweep is searching outwards.
     pub fn is_outward(&self) -> bool {
         self.outward.is_some()
     }
 
-    /// Takes all paths for hearsay, and begins at the manager's port. Returns whether it does: a
-    /// full sweep goes outwards anyway, and one ahead of a takeover reads nothing but SwitchInfo.
+    /// Gives up all known paths, and starts a search at the manager's port. Returns whether it
+    /// does: a full sweep goes outwards anyway, and a sweep ahead of a takeover reads only
+    /// SwitchInfo.
     pub(super) fn go_outward(&mut self, inventory: &mut Inventory) -> bool {
         let round = self.outward.as_ref().map_or(0, |before| before.round + 1);
         let is_full = matches!(self.scope, SweepScope::Full { .. });
@@ -117,7 +117,7 @@ impl Sweep {
         true
     }
 
-    /// Keeps `query`, withdrawn because its path is hearsay, until its switch answers.
+    /// Keeps `query`, withdrawn because its path cannot be trusted, until its switch answers.
     pub fn park(&mut self, inventory: &Inventory, query: Query) {
         self.outstanding = self.outstanding.saturating_sub(1);
         if self.misses_sample(query) || self.defers(inventory, query) {
@@ -126,12 +126,12 @@ impl Sweep {
         self.again(query);
     }
 
-    /// Whether the search has not come as far as `query`; keeps it until then.
+    /// Whether the search has not reached the switch of `query` yet; keeps the query until then.
     pub(super) fn defers(&mut self, inventory: &Inventory, query: Query) -> bool {
         let Some(outward) = &mut self.outward else {
             return false;
         };
-        let Some(switch) = astray::switch_on_the_way(inventory, query) else {
+        let Some(switch) = stale_paths::switch_on_the_way(inventory, query) else {
             return false;
         };
         let is_local = inventory.local.is_some_and(|local| local.node == switch);
@@ -143,7 +143,7 @@ impl Sweep {
         true
     }
 
-    /// Goes on over the cable in `from`, whose port is up by an answer of this search.
+    /// Continues over the cable at `from`, a port that this search found to be up.
     pub(super) fn pass_on(&mut self, inventory: &mut Inventory, from: PortKey) {
         if self.outward.is_none() {
             return;
@@ -160,7 +160,7 @@ impl Sweep {
         }
     }
 
-    /// Takes `path`, of which every hop has answered, to a switch.
+    /// Records `path`, of which every hop has answered, to a switch.
     pub(super) fn meet_outward(
         &mut self,
         inventory: &mut Inventory,
@@ -181,7 +181,7 @@ impl Sweep {
         self.again(Query::Switch(guid));
     }
 
-    /// After an answer of a switch: its questions go.
+    /// Handles an answer of a switch: sends the queries that waited for it.
     pub(super) fn hear_outward(&mut self, guid: Guid) {
         let Some(outward) = &mut self.outward else {
             return;
@@ -194,13 +194,13 @@ impl Sweep {
         }
     }
 
-    /// After SwitchInfo: passes on over all cables, or asks for the ports first.
+    /// Handles SwitchInfo: continues over all cables, or asks for the ports first.
     pub(super) fn search_on(&mut self, inventory: &mut Inventory, guid: Guid, is_changed: bool) {
         if self.outward.is_none() {
             return;
         }
         if self.is_target(guid) {
-            // Ports answered before this search may have changed since.
+            // Ports that answered before this search may have changed since.
             self.ask_reported_ports(inventory, guid);
         } else if !is_changed {
             let Some(node) = inventory.node(guid) else {
@@ -214,10 +214,10 @@ impl Sweep {
         }
     }
 
-    /// A neighbour that has answered lost its cable to `peer`: the switch there counts as not heard,
-    /// and answers SwitchInfo before anything else goes to it. If no cable leads to it any longer,
-    /// it is not waited for.
-    pub(super) fn doubt_outward(&mut self, inventory: &mut Inventory, peer: PortKey) {
+    /// Handles the loss of a cable to `peer`, shown by a neighbour that has answered: the switch
+    /// there counts as not having answered, and must answer SwitchInfo before anything else is sent
+    /// to it. If no cable leads to it any longer, the search does not wait for it.
+    pub(super) fn mark_outward_stale(&mut self, inventory: &mut Inventory, peer: PortKey) {
         let Some(outward) = &mut self.outward else {
             return;
         };
@@ -239,7 +239,7 @@ impl Sweep {
         }
     }
 
-    /// Keeps a question that was taken back before it was sent.
+    /// Keeps a query that was taken back before it was sent.
     pub(super) fn keep_outward(&mut self, query: Query) {
         self.asked.remove(&query);
         if let (Some(outward), Some(guid)) = (&mut self.outward, query.node()) {
@@ -247,7 +247,7 @@ impl Sweep {
         }
     }
 
-    /// Sends an overdue question of a search again: by another path to its switch as long as there are
+    /// Sends an overdue query of a search again: by another path to its switch as long as there are
     /// some, then once more by the same. Returns whether it does.
     pub(super) fn sends_again(
         &mut self,
@@ -268,11 +268,12 @@ impl Sweep {
         true
     }
 
-    /// Handles an overdue question of a search, of whose attempts losses do not explain `attempts`.
+    /// Handles an overdue query of a search; packet loss does not explain `attempts` of its
+    /// attempts.
     ///
-    /// Several switches that had answered and fall silent make the search begin anew. One alone is
-    /// asked for SwitchInfo again before anything else, and a switch that leaves this unanswered on
-    /// all its paths is a suspect.
+    /// If several switches that had answered fall silent, the search starts again. A single one is
+    /// asked for SwitchInfo again before anything else, and is a suspect if it leaves that
+    /// unanswered on all its paths.
     pub(super) fn overdue_outward(
         &mut self,
         inventory: &mut Inventory,
@@ -301,7 +302,7 @@ impl Sweep {
         }
     }
 
-    /// Takes back what waits for a switch that had answered, and asks it for SwitchInfo.
+    /// Takes back the queries that wait for a switch that had answered, and asks it for SwitchInfo.
     fn ask_first_again(&mut self, inventory: &mut Inventory, guid: Guid) {
         let Some(outward) = &mut self.outward else {
             return;
@@ -315,8 +316,8 @@ impl Sweep {
         self.again(Query::Switch(guid));
     }
 
-    /// Ends the search outward with the sweep: places that it did not reach are suspects, if a
-    /// cable leads there, and owe the answers to the questions that were kept for them.
+    /// Ends the search with the sweep: switches that it did not reach are suspects, if a cable
+    /// leads there, and the queries kept for them count as unanswered.
     pub(super) fn end_outward(&mut self, inventory: &mut Inventory) {
         let Some(outward) = self.outward.take() else {
             return;

@@ -1,9 +1,9 @@
-//! Reading P_KeyTables back.
+//! Reads P_KeyTables back.
 //!
 //! A port without a LID has not been managed since power-on. If the first block of its table is as
-//! after power-on, the sweep takes the rest for empty and does not read it. Of any other port it
-//! reads every unknown block: an unknown key would give access to a partition. Of switch ports it
-//! reads those that enforce partitions.
+//! after power-on, the sweep assumes that the rest is empty and does not read it. For any other
+//! port it reads every unknown block, because an unknown key would give access to a partition.
+//! Among switch ports, it reads those that enforce partitions.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::inventory::Inventory;
 use super::{Query, Sweep, reset};
 
 impl Sweep {
-    /// After a port answered, with `before` as its answer before: asks for unknown blocks of its
+    /// Handles an answered port, with `before` as its former answer: asks for unknown blocks of its
     /// P_KeyTable.
     pub(super) fn see_p_keys(
         &mut self,
@@ -38,8 +38,8 @@ impl Sweep {
         self.ask_p_keys(inventory, key);
     }
 
-    /// After a switch was met for the first time: asks for the tables of its ports that enforce
-    /// partitions.
+    /// Handles a switch that was found for the first time: asks for the tables of its ports that
+    /// enforce partitions.
     pub(super) fn ask_enforced(&mut self, inventory: &Inventory, guid: Guid) {
         let ports = inventory.node(guid).map_or(0, |node| node.ports.len());
         for number in 1..ports {
@@ -85,8 +85,8 @@ impl Sweep {
         }
     }
 
-    /// Handles an agent that refuses to show a table: takes it for that after power-on. A port that
-    /// needs no other table can be used; for any other one a Set shows the truth.
+    /// Handles an agent that refuses to show a table: assumes the table after power-on. A port that
+    /// needs no other table can be used; for any other port, a Set shows the truth.
     pub(super) fn on_p_keys_refused(&mut self, inventory: &mut Inventory, key: PortKey) {
         if let Some(port) = inventory.port_mut(key)
             && port.p_keys.is_none()
@@ -107,7 +107,7 @@ impl Sweep {
                 self.asked.remove(&Query::Managed(block));
             }
         }
-        // Earlier Gets of this sweep concerned the port before.
+        // Earlier Gets of this sweep concerned the former port.
         for block in 0..p_keys::blocks(capacity(inventory, key)) {
             self.asked.remove(&Query::PKeys(key, block));
         }
@@ -142,7 +142,7 @@ fn enforces(info: &PortInfo) -> bool {
     info.partition_enforcement_inbound() || info.partition_enforcement_outbound()
 }
 
-/// Capacity of a port's table, in keys.
+/// Capacity of a port's P_KeyTable, in keys.
 fn capacity(inventory: &Inventory, key: PortKey) -> u16 {
     inventory.node(key.node).map_or(0, |node| {
         let switch = node.switch.as_ref().map(|switch| &switch.info);
@@ -150,7 +150,8 @@ fn capacity(inventory: &Inventory, key: PortKey) -> u16 {
     })
 }
 
-/// The attribute modifier: on other nodes than switches the path of the Get selects the port.
+/// AttributeModifier of a block. On nodes other than switches, the path of the Get selects the
+/// port.
 pub(super) fn modifier(inventory: &Inventory, key: PortKey, block: u16) -> u32 {
     let is_switch = inventory.is_switch(key.node);
     p_keys::modifier(is_switch, key.port, block)
@@ -168,7 +169,7 @@ mod tests {
 
     const PORT: PortKey = PortKey::new(Guid(7), PortNum(1));
 
-    /// A host with a table of 100 keys, whose port has this LID; and a sweep of it.
+    /// A sweep, and the inventory of a host with this LID and a table of 100 keys.
     fn host(lid: u16) -> (Inventory, Sweep) {
         let mut node = NodeInfo::default();
         node.set_node_type(NodeType::Ca)
@@ -204,7 +205,7 @@ mod tests {
         (inventory, sweep)
     }
 
-    /// The queries that wait, without the probe through the port.
+    /// The waiting queries, except the probe through the port.
     fn asked(sweep: &mut Sweep, inventory: &mut Inventory) -> Vec<Query> {
         let asks = std::iter::from_fn(|| sweep.poll_ask(inventory));
         let queries = asks.map(|ask| ask.query);

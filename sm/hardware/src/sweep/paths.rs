@@ -11,9 +11,9 @@ use super::inventory::Inventory;
 /// Gives every node its shortest directed path from the local port, and a second one that enters it
 /// by another port if there is one. Returns the nodes without a path.
 ///
-/// Only cables whose both ends are up count. Paths lead through a suspect only if there is no other
-/// way. Ports are tried in their order, so that equal inventories have equal paths. If every switch
-/// keeps its first arrival, only nodes written since need a search.
+/// Only cables whose ends are both up count. Paths lead through a suspect only if there is no other
+/// path. Ports are tried in their order, so that equal inventories give equal paths. If the search
+/// would still reach each switch first over the same cable, only nodes written since need a search.
 pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
     let rewired = inventory.take_rewired();
     match follow(inventory, &rewired) {
@@ -37,12 +37,12 @@ pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
     lead(inventory, guids.into_iter().zip(ways).collect())
 }
 
-/// Forgets the last search: paths are about to be others than it found.
+/// Forgets the last search, because paths are about to change otherwise.
 pub(super) fn forget(inventory: &mut Inventory) {
     inventory.search = None;
 }
 
-/// The path to a node, and its second path.
+/// First and second path of a node.
 type Ways = (DirectedPath, Option<DirectedPath>);
 
 /// The last full search: its start, and the switches that it passed.
@@ -58,13 +58,14 @@ pub(super) struct Search {
 /// A switch in a search, or its start.
 #[derive(Clone, Copy, Debug)]
 struct Passed {
-    /// The switch's place in the order of the search.
+    /// Position of the switch in the order of the search.
     rank: u32,
-    /// The first path to it. The node itself may hold another one since: that of its last NodeInfo.
+    /// The first path found to the switch. The node itself may hold another one since: that of its
+    /// last NodeInfo.
     path: DirectedPath,
 }
 
-/// Records the paths of nodes. Returns those without one.
+/// Records the paths of nodes. Returns the nodes without one.
 fn lead(inventory: &mut Inventory, ways: Vec<(Guid, Option<Ways>)>) -> Vec<Guid> {
     let mut gone = Vec::new();
     for (guid, way) in ways {
@@ -79,13 +80,13 @@ fn lead(inventory: &mut Inventory, ways: Vec<(Guid, Option<Ways>)>) -> Vec<Guid>
     gone
 }
 
-/// The paths of nodes that may have changed, after writes into `rewired`.
+/// The paths of the nodes that may have changed, after writes into `rewired`.
 ///
-/// As long as a search meets each switch first by the same port of the same neighbour, it passes
+/// As long as a search reaches each switch first by the same port of the same neighbour, it passes
 /// the switches in the same order.
 ///
 /// # Errors
-/// Paths of other nodes may have changed, too, or a search is cheaper.
+/// Why paths of other nodes may have changed, too, or a full search is cheaper.
 fn follow(
     inventory: &Inventory,
     rewired: &BTreeSet<Guid>,
@@ -165,7 +166,7 @@ impl Search {
     }
 }
 
-/// Whether a search finds the recorded paths, and no path to the nodes in `gone`.
+/// Whether a full search finds the recorded paths, and no path to the nodes in `gone`.
 fn is_as_searched(inventory: &Inventory, gone: &[Guid]) -> bool {
     let Some(local) = inventory.local else {
         return false;
@@ -178,10 +179,10 @@ fn is_as_searched(inventory: &Inventory, gone: &[Guid]) -> bool {
     })
 }
 
-/// The paths of every node, in the order of their GUIDs.
+/// Searches the paths of all nodes, in the order of their GUIDs.
 fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) {
-    // Uses indices in this order in place of GUIDs: each cable needs one lookup, and memory
-    // accesses are local.
+    // Indices in the order of GUIDs replace the GUIDs, so that each cable needs one lookup and
+    // memory accesses are local.
     let nodes: Vec<(Guid, &InventoryNode)> = inventory.nodes().collect();
     let place = |guid: Guid| nodes.binary_search_by_key(&guid, |&(guid, _)| guid).ok();
     let mut ways: Vec<Option<Ways>> = vec![None; nodes.len()];
@@ -228,7 +229,7 @@ fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) 
     (ways, search)
 }
 
-/// Whether a first or second path of [`refresh`] enters `to` by the cable from `from`.
+/// Whether a first or second path from [`refresh`] enters `to` by the cable from `from`.
 pub(super) fn lead_over(inventory: &Inventory, from: PortKey, to: PortKey) -> bool {
     let (Some(near), Some(far)) = (inventory.node(from.node), inventory.node(to.node)) else {
         return false;
@@ -239,7 +240,7 @@ pub(super) fn lead_over(inventory: &Inventory, from: PortKey, to: PortKey) -> bo
     far.path == way || far.alternate == Some(way)
 }
 
-/// The cables by which an SMP can leave `node`: all of a switch, the local port of the local node.
+/// The cables by which an SMP can leave `node`: all of a switch, or that of the local port.
 fn exits(
     guid: Guid,
     node: &InventoryNode,
@@ -265,10 +266,11 @@ mod tests {
 
     const PORTS: u8 = 6;
 
-    /// The port with this number of the node with this GUID.
+    /// GUID of a node and number of a port.
     type End = (u64, u8);
 
-    /// Nodes with these GUIDs, cables between their ports, ports that are down, and suspects.
+    /// An inventory of nodes with these GUIDs, with these cables, ports that are down, and
+    /// suspects.
     fn inventory(
         switches: u64,
         cables: &[(End, End)],
@@ -320,7 +322,7 @@ mod tests {
         inventory
     }
 
-    /// Hops to each node that is reached without passing a suspect.
+    /// Number of hops to each node that is reached without passing a suspect.
     fn hops_without_suspects(inventory: &Inventory, local: PortKey) -> BTreeMap<Guid, usize> {
         let mut hops = BTreeMap::from([(local.node, 0)]);
         for _ in 0..inventory.len() {
@@ -378,7 +380,7 @@ mod tests {
                         inventory.suspects.insert(Guid(a.0));
                     }
                     3 => inventory.suspects.clear(),
-                    // The node answers by a cable that the search did not take.
+                    // The node answers by a cable that the search did not use.
                     4 if a.0 != switches => {
                         let path = inventory.node(Guid(b.0)).and_then(|node| node.path.child(PortNum(b.1)).ok());
                         let node = inventory.node_mut(Guid(a.0)).expect("it was made");

@@ -8,20 +8,20 @@ use rsm_plan::qos::Qos;
 
 use super::inventory::Inventory;
 
-/// The attributes that a sweep reads beside nodes, ports and forwarding tables.
+/// The attributes that a sweep reads besides nodes, ports and forwarding tables.
 #[derive(Clone, Debug, Default)]
 pub struct SweepPolicy {
-    /// SLtoVLMappingTables: the engine in use may need them.
+    /// Whether SLtoVLMappingTables are read: the engine in use may need them.
     pub reads_sl2vl: bool,
-    /// Capabilities of devices (`sweep.capabilities`).
+    /// Whether capabilities of devices are read (`sweep.capabilities`).
     pub asks_capabilities: bool,
-    /// The error correction of links (`sweep.error_correction`).
+    /// Whether the error correction of links is read (`sweep.error_correction`).
     pub reads_error_correction: bool,
-    /// Groups and entries of adaptive routing (`routing.adaptive`).
+    /// Whether groups and entries of adaptive routing are read (`routing.adaptive`).
     pub routes_adaptively: bool,
-    /// The operator's tables for quality of service; `None` while that is off.
+    /// The operator's QoS tables; `None` while QoS is off.
     pub qos: Option<Arc<Qos>>,
-    /// The operator's limits of rates, for which QoSConfigSL is read; `None` while that is off.
+    /// The operator's rate limits, for which QoSConfigSL is read; `None` if there are none.
     pub rate_limits: Option<Arc<RateLimits>>,
 }
 
@@ -34,7 +34,7 @@ impl SweepPolicy {
             qos: self.qos.as_deref(),
             rate_limits: self.rate_limits.as_deref(),
             engine_has_lanes: self.reads_sl2vl,
-            // The sweep reads ExtendedPortInfo by itself.
+            // The sweep has its own rule for reading ExtendedPortInfo.
             fdr10: None,
             aggregation_nodes: None,
             out_of_order_sls: None,

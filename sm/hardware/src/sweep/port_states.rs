@@ -1,10 +1,11 @@
-//! SwitchPortStateTable (IBA 14.2.5.20): the states of all ports of a switch by one or two Gets.
+//! Reads SwitchPortStateTable (IBA 14.2.5.20): the states of all ports of a switch by one or two
+//! Gets.
 //!
 //! After a report, and after a push that cleared PortStateChange, a sweep reads the table of a
-//! switch and then PortInfo of those ports alone whose state differs. A table is believed once it
-//! has proved right: it showed another state of a port than the table before, and PortInfo
-//! confirmed it. Until then a report also reads PortInfo of all ports, as without a table: a table
-//! that never changes proves nothing, however often it agrees.
+//! switch and then PortInfo of only those ports whose state differs. A table is trusted once it was
+//! proved right: it showed another state of a port than the table before, and PortInfo confirmed
+//! it. Until then, a report also reads PortInfo of all ports, as without a table: a table that
+//! never changes proves nothing, however often it agrees.
 //!
 //! Devices that refuse the table, leave it unanswered, or fill it with states that do not exist or
 //! that PortInfo contradicts have a [habit](DeviceHabit::RefusesPortStates).
@@ -21,20 +22,20 @@ use rsm_model::habits::{DeviceHabit, DeviceKind};
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepPolicy};
 
-/// How often PortInfo may contradict tables of a kind of switch before they are no longer read. A
-/// port can change between the two Gets.
+/// Times that PortInfo may contradict the tables of a kind of switch before they are no longer
+/// read. A port can change between the two Gets.
 const CONTRADICTIONS_MAX: u8 = 3;
 
-/// Ports of a switch to be read from which on a table is worth its Get.
+/// Number of a switch's ports to read from which on its table is worth a Get.
 const WORTH_A_TABLE: usize = 3;
 
-/// How far tables have proved right.
+/// How far the tables of switches were proved right.
 #[derive(Clone, Default, Debug)]
 pub struct PortStateProofs {
     switches: BTreeSet<Guid>,
     /// The last table of each switch without a proof, by block.
     last: BTreeMap<(Guid, u8), SwitchPortStateTable>,
-    /// Contradictions since the last proof.
+    /// Number of contradictions since the last proof, by kind of switch.
     contradictions: BTreeMap<DeviceKind, u8>,
 }
 
@@ -55,7 +56,7 @@ impl PortStateProofs {
         }
     }
 
-    /// Records a contradiction. Returns whether it is one too many.
+    /// Records a contradiction. Returns whether the limit is reached.
     fn contradict(&mut self, guid: Guid, kind: DeviceKind) -> bool {
         self.forget(guid);
         let count = self.contradictions.entry(kind).or_default();
@@ -64,17 +65,17 @@ impl PortStateProofs {
     }
 }
 
-/// A state that a table showed in this sweep.
+/// State of a port in a table of this sweep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
     state: PortState,
-    /// The state that was known when the table came.
+    /// State that was known when the table was read.
     known: Option<PortState>,
-    /// The state in the table before, of a switch without a proof.
+    /// State in the former table, for a switch without a proof.
     in_last: Option<PortState>,
 }
 
-/// The reason for which ports of a switch are read.
+/// Why ports of a switch are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reason {
     /// The switch reported a change.
@@ -92,7 +93,7 @@ fn blocks(node: &InventoryNode) -> impl Iterator<Item = u8> + use<> {
     0..=SwitchPortStateTable::block_of(PortNum(node.info.num_ports()))
 }
 
-/// The external ports in a block, each with its index there.
+/// The external ports in a block, each with its index in the block.
 fn ports_in(node: &InventoryNode, block: u8) -> impl Iterator<Item = (usize, PortNum)> + use<> {
     (1..=node.info.num_ports())
         .map(PortNum)
@@ -101,8 +102,9 @@ fn ports_in(node: &InventoryNode, block: u8) -> impl Iterator<Item = (usize, Por
 }
 
 impl Inventory {
-    /// Whether the SwitchPortStateTable of a switch is read: the operator lets capabilities be used,
-    /// the switch has one by PortInfo of port 0, and its kind is not known for wrong ones.
+    /// Whether the SwitchPortStateTable of a switch is read: the operator allows capabilities to be
+    /// used, PortInfo of port 0 shows that the switch has the table, and its kind has no habit of
+    /// wrong ones.
     fn has_port_states(&self, policy: &SweepPolicy, node: &InventoryNode) -> bool {
         let info = node.port(PortNum::ZERO).and_then(|port| port.info.as_ref());
         let claims = |info: &PortInfo| {
@@ -121,8 +123,8 @@ impl Inventory {
 }
 
 impl Sweep {
-    /// Reads the external ports of a switch that reported a change: by its table where it has one,
-    /// else each.
+    /// Reads the external ports of a switch that reported a change: by its table if it has one,
+    /// else one by one.
     pub(super) fn ask_reported_ports(&mut self, inventory: &Inventory, guid: Guid) {
         let Some(node) = inventory.node(guid) else {
             return;
@@ -135,7 +137,7 @@ impl Sweep {
                 return;
             }
         }
-        // Of a report to this sweep, answers to earlier Gets may be older.
+        // Answers to earlier Gets may be older than a report to this sweep.
         let repeats = self.is_target(guid);
         for (number, _) in node.external_ports() {
             let query = Query::Port(PortKey::new(guid, number));
@@ -147,8 +149,8 @@ impl Sweep {
         }
     }
 
-    /// Adds ports that may have changed, without a report: those of a switch with a table by that,
-    /// as far as nothing but their state is in doubt, the others by PortInfo.
+    /// Adds ports that may have changed without a report. Ports of a switch with a table are read
+    /// by that table, if only their state is unverified, and the others by PortInfo.
     pub fn read_all_again(
         &mut self,
         inventory: &Inventory,
@@ -158,9 +160,10 @@ impl Sweep {
         for port in ports {
             by_node.entry(port.node).or_default().push(port);
         }
-        let doubted: BTreeSet<PortKey> = inventory.doubts.iter().map(|(key, _)| key).collect();
+        let unverified: BTreeSet<PortKey> =
+            inventory.unverified.iter().map(|(key, _)| key).collect();
         for (guid, ports) in by_node {
-            let tabled = |key: &PortKey| key.port != PortNum::ZERO && !doubted.contains(key);
+            let tabled = |key: &PortKey| key.port != PortNum::ZERO && !unverified.contains(key);
             let is_proved = inventory.node(guid).is_some_and(|node| {
                 inventory.has_port_states(&self.policy, node)
                     && ports.iter().filter(|key| tabled(key)).count() >= WORTH_A_TABLE
@@ -188,7 +191,7 @@ impl Sweep {
         }
     }
 
-    /// Takes a table: asks for PortInfo of the ports whose state differs.
+    /// Handles a table: asks for PortInfo of the ports whose state differs.
     pub(super) fn on_port_states(
         &mut self,
         inventory: &mut Inventory,
@@ -229,7 +232,7 @@ impl Sweep {
                 self.shown_states.insert(key, shown);
             }
             if reads_all {
-                // Its Get left after that of the table.
+                // The Get of the port was sent after that of the table.
                 self.ask(Query::Port(key));
             } else if differs {
                 // The answer to an earlier Get of this sweep may be older than the table.
@@ -240,7 +243,7 @@ impl Sweep {
         }
     }
 
-    /// Takes the refusal of a table, or its silence: reads each port instead.
+    /// Handles a refused or unanswered table: reads each port instead.
     pub(super) fn on_no_port_states(
         &mut self,
         inventory: &mut Inventory,
@@ -249,8 +252,8 @@ impl Sweep {
         is_silent: bool,
     ) {
         if is_silent {
-            // A suspect may be gone. Of another switch the table alone is missing if the rest is
-            // answered, before or after.
+            // A suspect may be gone. For another switch, only the table is missing if other queries
+            // are answered, before or after.
             let is_suspect = inventory.suspects.contains(&guid);
             let epoch = inventory.epoch;
             match inventory.node(guid) {
@@ -276,7 +279,7 @@ impl Sweep {
         }
     }
 
-    /// The ports whose states a table that did not come would have shown.
+    /// The ports whose states the missing table would have shown.
     pub(super) fn ports_of_table(
         &mut self,
         inventory: &Inventory,
@@ -290,7 +293,7 @@ impl Sweep {
             .collect()
     }
 
-    /// Compares PortInfo of a port with the table that named it. `before` is the state before this
+    /// Compares PortInfo of a port with the table that named it; `before` is the state before this
     /// answer.
     pub(super) fn check_port_states(
         &mut self,
@@ -320,7 +323,7 @@ impl Sweep {
 }
 
 /// Whether an external port can be in `state`. State 5 (ActiveDefer) is shown only to requesters
-/// that say they know it.
+/// that state that they know it.
 fn exists(state: PortState) -> bool {
     matches!(
         state,

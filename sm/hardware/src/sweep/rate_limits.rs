@@ -1,6 +1,6 @@
-//! Reading QoSConfigSL, where the operator limits rates (`qos.rate_limits_file`): of ports that show
-//! the capability once their link is up, and of virtual ports once they are. What differs from the
-//! limits is written by the next push.
+//! Reads QoSConfigSL, if the operator limits rates (`qos.rate_limits_file`): of ports with the
+//! capability once their link is up, and of virtual ports once they are up. The next push writes
+//! the differences from the limits.
 //!
 //! Types that refuse it, or of which several devices leave it unanswered, have a
 //! [habit](DeviceHabit::RefusesRateLimits) and are not asked again.
@@ -13,17 +13,18 @@ use rsm_model::managed::{BlockKey, Origin};
 use super::inventory::Inventory;
 use super::{Query, Sweep};
 
-/// How many Sets of the limits of one virtual port a device may refuse with a status that may say
-/// that there is no such virtual port. Between two of them its limits were read: it was there.
+/// Refused Sets of the limits of one virtual port, with a status that may mean that there is no
+/// such virtual port, after which its device learns the habit. Its limits were read between two of
+/// them, so that it existed.
 const REFUSALS_MAX: u8 = 3;
 
-/// For how many unanswered Gets of its limits a virtual port waits with becoming Active: about as
-/// many light sweeps. An adapter that never answers is no reason to leave its hosts without a port.
+/// Unanswered Gets of its limits (about as many light sweeps) for which a virtual port waits before
+/// it becomes Active. An adapter that never answers must not leave its hosts without a port.
 const AWAITED_MAX: u8 = 3;
 
 impl Inventory {
-    /// Whether a virtual port is to wait for its planned limits before it becomes Active: they are not
-    /// known, and its adapter has not left several Gets of them unanswered.
+    /// Whether a virtual port must wait for its planned limits before it becomes Active: they are
+    /// not known, and its adapter has not left several Gets of them unanswered.
     pub(crate) fn awaits_rate_limits(&self, port: PortKey, index: u16) -> bool {
         let key = BlockKey::rate_limits(port, Some(index));
         let record = self.port(port);
@@ -32,8 +33,8 @@ impl Inventory {
         !is_known && silences.is_none_or(|&silences| silences < AWAITED_MAX)
     }
 
-    /// Records that a device has refused a Set of limits of a virtual port. Returns whether its kind
-    /// counts as without them now.
+    /// Records that a device refused a Set of a virtual port's limits. Returns whether its kind now
+    /// counts as without them.
     pub(crate) fn vport_limits_refused(&mut self, key: BlockKey) -> bool {
         if key.vport().is_none() {
             return false;
@@ -47,7 +48,7 @@ impl Inventory {
         is_habit
     }
 
-    /// Forgets refusals of limits of a virtual port: it took them, or is another one.
+    /// Forgets refused Sets of a virtual port's limits: it accepted one, or is a new one.
     pub(crate) fn vport_limits_taken(&mut self, key: BlockKey) {
         self.rate_limit_refusals.remove(&key);
     }
@@ -63,7 +64,7 @@ impl Inventory {
 }
 
 impl Sweep {
-    /// Asks for the limits of a port that answered, and of its virtual ports, where they are not
+    /// Asks for the limits of a port that answered, and of its virtual ports, if they are not
     /// known.
     pub(super) fn see_rate_limits(&mut self, inventory: &Inventory, port: PortKey) {
         if self.policy.rate_limits.is_none() {
@@ -80,8 +81,8 @@ impl Sweep {
         }
     }
 
-    /// After an answer of a virtual port: asks for its limits where they are not known. One that is
-    /// fresh may have lost them.
+    /// Handles an answered virtual port: asks for its limits if they are not known. A fresh virtual
+    /// port may have lost them.
     pub(super) fn see_vport_rate_limits(
         &mut self,
         inventory: &mut Inventory,
@@ -112,7 +113,7 @@ impl Sweep {
         }
     }
 
-    /// Takes the refusal (`status`) or silence of an agent that was asked for limits.
+    /// Handles refusal (`status`) or silence of an agent that was asked for limits.
     pub(super) fn on_no_rate_limits(
         &mut self,
         inventory: &mut Inventory,
@@ -125,7 +126,7 @@ impl Sweep {
         let kind = DeviceKind::of(&node.info, key.port.port);
         if let Some(status) = status {
             self.waits_no_more(inventory, key);
-            // A virtual port that is gone by now is no habit: its state says so.
+            // A virtual port that is gone by now is no sign of a habit: its state will show that.
             if key.is_habit_by(status) {
                 self.changed |= inventory.learn_refused_block(key);
             }
@@ -141,7 +142,7 @@ impl Sweep {
         }
     }
 
-    /// Counts a Get without an answer for the virtual port that waits for its limits.
+    /// Counts an unanswered Get for the virtual port that waits for its limits.
     fn count_silence(&mut self, inventory: &mut Inventory, key: BlockKey) {
         let silences = inventory.rate_limit_silences.get(&key);
         let silences = silences.map_or(1, |silences| silences.saturating_add(1));

@@ -1,4 +1,4 @@
-//! Paths of packets by LID, by the tables that switches are known to hold.
+//! Follows the routes of LID-routed SMPs through the tables that switches are known to hold.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,14 @@ use rsm_model::{InventoryPort, Mark};
 
 use super::inventory::Inventory;
 
-/// More switches than any sensible path has; a longer one is a loop.
+/// Bound of the switches on a route: more than any sensible route has, so that a longer one is a
+/// loop.
 const HOPS_MAX: usize = 64;
 
-/// The LID by which an SMP reaches the agent of switch `guid` and its answer gets back. The tables
-/// on the way are known, and `stays` is true for each of their entries (switch, LID and output
-/// port). Only its target processes an SMP by LID; every switch on the way processes a
-/// directed-route SMP.
+/// A LID by which an SMP reaches the agent of switch `guid` and its answer gets back; `None` if
+/// none is known. The tables along the route are known, and `stays` is true for each entry used
+/// (switch, LID and output port). A LID-routed SMP is processed only by its target, a
+/// directed-route SMP by every switch on its path.
 pub fn lid_of(
     inventory: &Inventory,
     guid: Guid,
@@ -25,26 +26,27 @@ pub fn lid_of(
     ends.are_joined(inventory, stays).then_some(ends.lid)
 }
 
-/// The ways by LID that a push has followed for its Sets, as the tables of switches are now: a
-/// switch gets hundreds of Sets, and each changes few ways.
+/// Routes by LID that a push has followed for its Sets, valid for the present tables. A switch gets
+/// hundreds of Sets, and each changes few routes.
 #[derive(Default, Debug)]
 pub(crate) struct KnownWays {
-    /// The LID of the manager's port.
+    /// LID of the manager's port.
     own: Lid,
-    /// Whether the manager's port passes packets by LID.
+    /// Whether the manager's port passes LID-routed packets.
     is_active: bool,
-    /// The state of all switches that they are of.
+    /// Position in the log of writes for which the routes are valid.
     mark: Mark,
-    /// By block: how often it was written on any switch since the push began.
+    /// Number of writes of each block on any switch since the push began.
     written: Vec<u32>,
-    /// By switch: whether the way there leads to it, and the count in `written` for its LID then.
+    /// For each switch, the count in `written` for its LID, and whether the route to it arrives.
     there: HashMap<Guid, (u32, bool)>,
-    /// By switch, for this manager's LID.
+    /// For each switch, the count in `written` for this manager's LID, and whether the route back
+    /// arrives.
     back: HashMap<Guid, (u32, bool)>,
 }
 
 impl KnownWays {
-    /// As [`lid_of`]; `stays` is the same from call to call.
+    /// Finds a LID as [`lid_of`] does; `stays` must be the same function in all calls.
     pub(crate) fn lid_of(
         &mut self,
         inventory: &Inventory,
@@ -67,7 +69,7 @@ impl KnownWays {
         leads.then_some(ends.lid)
     }
 
-    /// A block was written on a switch; no other was since `before`.
+    /// Records that a block was written on a switch, and no other block since `before`.
     pub(crate) fn block_written(&mut self, inventory: &Inventory, before: Mark, block: u16) {
         let block = usize::from(block);
         if self.written.len() <= block {
@@ -77,7 +79,7 @@ impl KnownWays {
         self.nothing_written(inventory, before);
     }
 
-    /// No entry was changed since `before`, although switches were marked as written.
+    /// Records that no entry was changed since `before`, although switches were marked as written.
     pub(crate) fn nothing_written(&mut self, inventory: &Inventory, before: Mark) {
         if self.mark == before {
             self.mark = inventory.mark();
@@ -126,16 +128,16 @@ impl KnownWays {
                 Hop::End(leads) => break leads,
             }
         };
-        // All of them are on one way.
+        // All these switches are on one route.
         let passed = passed.into_iter().map(|switch| (switch, (written, leads)));
         self.back.extend(passed);
         leads
     }
 }
 
-/// The two ends of an SMP's way by LID.
+/// The two ends of a LID-routed SMP.
 struct Ends {
-    /// The port of this manager, and its LID.
+    /// Port of this manager, and its LID.
     local: PortKey,
     own: Lid,
     /// Port 0 of the switch, and its LID.
@@ -171,10 +173,11 @@ impl Ends {
     }
 }
 
-/// The directed path to switch `guid`: the route of its packets to the subnet manager, backwards.
+/// The directed path to switch `guid` along the route of its packets to the subnet manager,
+/// backwards; `None` if that is not known.
 ///
-/// The report of a switch has just come by that route, so every cable on it is alive; the shortest
-/// path may lead through the link that went down.
+/// A report of the switch has just come by that route, so that every cable on it works; the
+/// shortest path may lead through the link that went down.
 pub(crate) fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath> {
     let local = inventory.local?;
     let own = inventory.port(local)?.info.as_ref()?.lid();
@@ -217,11 +220,11 @@ fn leads_to(
 enum Hop {
     /// The packet is at this port of a switch.
     On(PortKey),
-    /// The packet's way ends; `true`: at its destination.
+    /// The route ends, at its destination if `true`.
     End(bool),
 }
 
-/// The hop from `at` of a packet to `lid`, the LID of `to`.
+/// Follows a packet to `lid`, the LID of `to`, by one hop from `at`.
 fn hop(
     inventory: &Inventory,
     at: PortKey,
@@ -249,7 +252,7 @@ fn hop(
     if exit == PortNum::ZERO {
         return Hop::End(at.node == to.node);
     }
-    // A link that is up passes SMPs (IBA 7.2.7), but packets by LID are known to pass only
+    // A link that is up passes SMPs (IBA 7.2.7), but LID-routed packets are known to pass only
     // Active links.
     let port = node.port(exit).filter(|port| port.is_active());
     let Some(peer) = port.and_then(|port| port.peer) else {

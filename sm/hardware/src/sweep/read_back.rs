@@ -1,17 +1,17 @@
-//! Reading back in light sweeps: whether switches and hosts still hold what they held.
+//! Reads back in light sweeps whether switches and hosts still hold what was written.
 //!
-//! A switch without an M_Key takes Sets from any host. A light sweep therefore asks a switch that
-//! answers SwitchInfo for some of its parts, in turn: blocks of its forwarding tables, and PortInfo
-//! of its ports that are up and of the hosts behind them. A part that differs, without a report of
-//! a change, has all parts of the switch read in the same sweep. The answers go the way of all
-//! others: the difference to the plan is written after its proof.
+//! A switch without an M_Key accepts Sets from any host. A light sweep therefore asks each switch
+//! that answers SwitchInfo for some of its parts, in turn: blocks of its forwarding tables, and
+//! PortInfo of its ports that are up and of the hosts behind them. If a part differs without a
+//! report of a change, all parts of the switch are read in the same sweep. The answers are handled
+//! like all others: the difference from the plan is written after its proof.
 //!
 //! A sweep and a push never overlap, so that an answer shows what the switch held after its last
-//! acknowledged Set. What is asked here is wanted, not needed: its silence counts for nothing, and
-//! the sweep ends without it once there is other work.
+//! acknowledged Set. Nothing waits for the queries asked here: silence counts for nothing, and the
+//! sweep ends without the answers once there is other work.
 //!
-//! SMPs of this kind take directed routes: a forged entry of a forwarding table cannot lead them to
-//! another agent.
+//! The SMPs use directed routes: a forged entry of a forwarding table cannot lead them to another
+//! agent.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -24,24 +24,24 @@ use rsm_model::{InventoryNode, InventorySwitch};
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope};
 
-/// Switches that a light sweep reads as a whole. On the largest subnets a switch has some 850
-/// parts.
+/// Bound of the switches that a light sweep reads as a whole. On the largest subnets a switch has
+/// some 850 parts.
 const WHOLE_SWITCHES: usize = 16;
 
-/// The parts to be read back in a light sweep.
+/// The parts to read back in a light sweep.
 #[derive(Clone, Default, Debug)]
 pub struct Samples {
-    /// How many parts of each switch; 0: none.
+    /// Number of parts of each switch; 0 for none.
     pub per_switch: usize,
-    /// The number of this reading: the parts that follow those of the reading before.
+    /// Number of this reading, which continues after the parts of the reading before.
     pub turn: u64,
     /// Switches that differed before, to be read as a whole; the sweep takes the first
     /// `WHOLE_SWITCHES` of them.
     pub whole: BTreeSet<Guid>,
-    /// Switches of which nothing is read.
+    /// Switches that are not read back.
     pub paused: BTreeSet<Guid>,
     /// Ports that do not keep what is written to them: repairs read and write these, at their own
-    /// pauses.
+    /// intervals.
     pub failing: BTreeSet<PortKey>,
 }
 
@@ -76,17 +76,17 @@ pub struct Overwritten {
     pub blocks: BTreeSet<u16>,
     /// Blocks of the multicast forwarding table.
     pub masks: BTreeSet<MftBlock>,
-    /// Ports whose PortInfo differs while their link stayed up, each with the one before.
+    /// Former PortInfo of the ports whose PortInfo differs while their link stayed up.
     pub ports: BTreeMap<PortNum, PortInfo>,
 }
 
-/// Reading back in a sweep.
+/// State of reading back in a sweep.
 #[derive(Default, Debug)]
 pub(super) struct ReadBack {
     samples: Samples,
-    /// Queries of this kind alone: no other part of the sweep wants their answers.
+    /// Queries for reading back only: no other part of the sweep needs their answers.
     asked: HashSet<Query>,
-    /// Whether an attempt of one of `asked` was left unanswered.
+    /// Whether an attempt of a query in `asked` was left unanswered.
     is_late: bool,
     /// Switches of which all parts were asked for.
     whole: BTreeSet<Guid>,
@@ -99,7 +99,7 @@ pub(super) struct ReadBack {
 }
 
 impl ReadBack {
-    /// Takes note that another part of the sweep wants the answer to `query`.
+    /// Records that another part of the sweep needs the answer to `query`.
     pub(super) fn is_wanted(&mut self, query: Query) {
         self.asked.remove(&query);
     }
@@ -109,13 +109,13 @@ impl ReadBack {
     }
 }
 
-/// The parts of a switch, in the order in which they are read.
+/// The parts of a switch, in the order of reading.
 struct Parts<'a> {
     guid: Guid,
     switch: &'a InventorySwitch,
-    /// How many blocks of the forwarding table are in use.
+    /// Number of blocks of the forwarding table in use.
     blocks: usize,
-    /// The multicast blocks in use: the number of the blocks, and of positions of each.
+    /// Multicast blocks in use: the number of blocks, and of positions of each.
     mask_blocks: usize,
     positions: usize,
     ports: Vec<PortKey>,
@@ -146,7 +146,7 @@ impl<'a> Parts<'a> {
         self.blocks + self.mask_blocks * self.positions + self.ports.len()
     }
 
-    /// The query for a part; `None` where it is not known, and is read anyway.
+    /// The query for a part; `None` if the part is not known, and is read anyway.
     fn query(&self, index: usize) -> Option<Query> {
         if index < self.blocks {
             let is_known = self.switch.lft.is_known(index);
@@ -166,7 +166,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The ports of a switch that are read back: its port 0, those that are up, and the ports of hosts
+/// The ports of a switch that are read back: port 0, those that are up, and the ports of hosts
 /// behind them.
 fn ports(inventory: &Inventory, guid: Guid, node: &InventoryNode) -> Vec<PortKey> {
     let mut ports = vec![PortKey::new(guid, PortNum::ZERO)];
@@ -184,7 +184,7 @@ fn ports(inventory: &Inventory, guid: Guid, node: &InventoryNode) -> Vec<PortKey
     ports
 }
 
-/// The last multicast LID that counts in the table of a switch.
+/// The last multicast LID that counts in the table of a switch; `None` if none does.
 pub(super) fn multicast_top(inventory: &Inventory, switch: &InventorySwitch) -> Option<Lid> {
     let last = switch.info.multicast_fdb_cap().checked_sub(1)?;
     let last = Lid(Lid::MULTICAST_FIRST.0.saturating_add(last));
@@ -197,25 +197,25 @@ pub(super) fn multicast_top(inventory: &Inventory, switch: &InventorySwitch) -> 
 }
 
 impl Sweep {
-    /// Lets this light sweep read back `samples`.
+    /// Makes this light sweep read back `samples`.
     pub fn read_back(&mut self, samples: Samples) {
         self.read_back.samples = samples;
     }
 
-    /// Whether the answer to `query` is of use for reading back alone.
+    /// Whether the answer to `query` is needed only for reading back.
     pub fn is_sample(&self, query: Query) -> bool {
         self.read_back.asked.contains(&query)
     }
 
-    /// Takes note of an unanswered attempt of `query`. Returns whether that is one of
-    /// [`Sweep::is_sample`]: it makes its node no suspect.
+    /// Records an unanswered attempt of `query`. Returns whether [`Sweep::is_sample`] holds for it:
+    /// then its node does not become a suspect.
     pub(super) fn is_late_sample(&mut self, query: Query) -> bool {
         let is_sample = self.is_sample(query);
         self.read_back.is_late |= is_sample;
         is_sample
     }
 
-    /// Whether answers to [`Sweep::is_sample`] are late.
+    /// Whether answers to queries of [`Sweep::is_sample`] are late.
     pub(super) fn has_late_samples(&self) -> bool {
         self.read_back.is_late
     }
@@ -236,8 +236,8 @@ impl Sweep {
         whole.difference(missed).copied()
     }
 
-    /// Handles the silence or refusal of a part to read back: the next turn asks for it again.
-    /// Returns whether `query` asked for such a part.
+    /// Handles silence or refusal of a part to read back: the next turn asks for it again. Returns
+    /// whether `query` asked for such a part.
     pub(super) fn misses_sample(&mut self, query: Query) -> bool {
         let is_sample = self.read_back.asked.remove(&query);
         if let Some(guid) = query.node().filter(|_| is_sample) {
@@ -246,7 +246,7 @@ impl Sweep {
         is_sample
     }
 
-    /// After SwitchInfo of a switch that was not reset: asks for its parts whose turn it is.
+    /// Handles SwitchInfo of a switch that was not reset: asks for the parts whose turn it is.
     pub(super) fn ask_samples(&mut self, inventory: &Inventory, guid: Guid) {
         let samples = &self.read_back.samples;
         if self.scope != SweepScope::Light
@@ -297,7 +297,7 @@ impl Sweep {
         }
     }
 
-    /// Takes note of a part that differs, and reads the rest of its switch.
+    /// Records that a part differs, and reads the rest of its switch. Returns the record.
     fn on_overwritten(&mut self, inventory: &Inventory, guid: Guid) -> &mut Overwritten {
         let is_switch = inventory.is_switch(guid);
         if is_switch && self.read_back.samples.per_switch > 0 {
@@ -306,7 +306,8 @@ impl Sweep {
         self.read_back.found(guid)
     }
 
-    /// A block of a forwarding table, as `query` asks for, differs from what was known of it.
+    /// Handles a block of a forwarding table, asked for by `query`, that differs from the known
+    /// one.
     pub(super) fn on_other_block(&mut self, inventory: &Inventory, query: Query) {
         match query {
             _ if !self.is_sample(query) => {}
@@ -320,7 +321,7 @@ impl Sweep {
         }
     }
 
-    /// Compares PortInfo of a port with the one `before` this answer.
+    /// Compares PortInfo of a port with `before`, the former answer.
     pub(super) fn on_other_port(&mut self, inventory: &Inventory, key: PortKey, before: &PortInfo) {
         let now = inventory.port(key).and_then(|port| port.info.as_ref());
         let Some(now) = now else { return };
@@ -338,7 +339,7 @@ impl Sweep {
         }
     }
 
-    /// Compares SwitchInfo with the one `before` this answer.
+    /// Compares SwitchInfo with `before`, the former answer.
     pub(super) fn on_other_switch_info(
         &mut self,
         inventory: &Inventory,
@@ -365,7 +366,7 @@ impl Sweep {
             .into_iter()
             .filter_map(|(field, differs)| differs.then_some(field))
             .collect();
-        // The difference to the plan is to be written, whatever the scope of the sweep.
+        // The difference from the plan must be written, whatever the scope of the sweep.
         self.changed |= !fields.is_empty();
         if self.read_back.samples.per_switch > 0 {
             let lost_top = fields.contains(&LinearFdbTop) && now.linear_fdb_top() == Lid::NONE;

@@ -3,9 +3,9 @@
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{PortInfo, SwitchInfo};
 
-/// Whether a switch has lost its LID between two answers of its port 0, and with it its tables.
+/// Whether a switch has lost its LID between two answers of its port 0, and therefore its tables.
 ///
-/// The loss shows a reset that LinearFDBTop does not show, because a Set restored that.
+/// The lost LID shows a reset that LinearFDBTop does not show, because a Set has restored that.
 pub(super) fn forgot_lid(before: Option<&PortInfo>, now: &PortInfo) -> bool {
     now.lid() == Lid::NONE && before.is_some_and(|before| before.lid() != Lid::NONE)
 }

@@ -1,8 +1,8 @@
 //! Reads SLtoVLMappingTables back, if the engine in use needs them.
 //!
-//! There is one for each pair of an input and an output port. The sweep asks for unknown ones
+//! There is one table for each pair of an input and an output port. The sweep asks for unknown ones
 //! between ports whose link is up, and only on switches that forward: a push writes those of a
-//! fresh switch unread.
+//! fresh switch without reading them.
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::SlToVlMapping;
@@ -49,7 +49,7 @@ impl Sweep {
         }
     }
 
-    /// After a port answered: asks for the tables with this port.
+    /// Handles an answered port: asks for the tables from and to this port.
     pub(super) fn see_sl2vl(&mut self, inventory: &Inventory, key: PortKey) {
         let is_up = inventory.port(key).is_some_and(|port| port.is_up());
         if is_up && key.port != PortNum::ZERO {
@@ -58,8 +58,8 @@ impl Sweep {
     }
 }
 
-/// The pairs of input and output port that packets can take through a switch: from its own port 0
-/// or any port whose link is up, to any other port whose link is up.
+/// The pairs of input and output port that packets can use in a switch: from port 0 or any port
+/// whose link is up, to any other port whose link is up.
 pub fn pairs(node: &InventoryNode) -> Vec<(PortNum, PortNum)> {
     let up: Vec<PortNum> = node
         .external_ports()

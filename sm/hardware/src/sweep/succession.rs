@@ -1,5 +1,5 @@
-//! The sweeps of a standby that has read the whole subnet before: of the parts that the master has
-//! changed since, and of those that a takeover asks for first.
+//! Sweeps of a standby that has read the whole subnet before: of the parts that the master has
+//! changed since, and of those that a takeover needs first.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,9 @@ use super::inventory::Inventory;
 use super::{Query, Sweep, SweepPolicy, SweepScope};
 
 impl Sweep {
-    /// Asks each switch for SwitchInfo and for these blocks of its forwarding table; returns the
-    /// blocks, too. Switches that owe answers are left out: they are not waited for again.
+    /// Starts a sweep that asks each switch for SwitchInfo and for these blocks of its forwarding
+    /// table; returns the blocks, too. Switches with missing answers are left out, so that the
+    /// takeover does not wait for them again.
     pub fn start_succession(
         inventory: &mut Inventory,
         policy: SweepPolicy,
@@ -39,7 +40,8 @@ impl Sweep {
         (sweep, read)
     }
 
-    /// The same while the master may still be there: what changed at ports is left for the takeover.
+    /// Starts the sweep of [`Sweep::start_succession`] while the master may still be alive: changes
+    /// of ports are left for the takeover.
     pub fn start_ahead(
         inventory: &mut Inventory,
         policy: SweepPolicy,
@@ -50,13 +52,13 @@ impl Sweep {
         (sweep, read)
     }
 
-    /// Switches that showed PortStateChange to a sweep ahead of a takeover, once.
+    /// Takes the switches that showed PortStateChange to a sweep ahead of a takeover.
     pub fn take_reported(&mut self) -> BTreeSet<Guid> {
         self.ahead.take().unwrap_or_default()
     }
 
-    /// Reads these parts of the subnet again. Nodes that are not known are met behind their
-    /// neighbours' ports, which have changed with them.
+    /// Starts a sweep that reads these parts of the subnet again. Nodes that are not known are
+    /// found behind their neighbours' ports, which have changed as well.
     pub fn start_following(inventory: &mut Inventory, policy: SweepPolicy, parts: &Parts) -> Sweep {
         let mut sweep = Sweep::empty(SweepScope::Targets, inventory, policy);
         for &key in &parts.ports {
@@ -85,7 +87,7 @@ impl Sweep {
         sweep
     }
 
-    /// Asks these queries.
+    /// Starts a sweep with these queries.
     pub fn start_reading(
         inventory: &mut Inventory,
         policy: SweepPolicy,
@@ -98,7 +100,7 @@ impl Sweep {
         sweep
     }
 
-    /// Whether this sweep asks subnet managers for SMInfo, and nothing else.
+    /// Whether this sweep only asks subnet managers for SMInfo.
     pub fn asks_managers_only(&self) -> bool {
         let mut asked = self.asked.iter();
         asked.all(|query| matches!(query, Query::Sm(_)))
@@ -109,15 +111,15 @@ impl Sweep {
         self.stale
     }
 
-    /// Whether a query of this sweep is without an answer that was not before.
+    /// Whether a query of this sweep is unanswered that had been answered before.
     pub fn owes_more(&self, inventory: &Inventory) -> bool {
         let mut owed = inventory.faults.owed();
         owed.any(|query| !self.faults_before.is_owed(query))
     }
 }
 
-/// Whether SwitchInfo differs in more than the report of a changed port, and the end of the
-/// multicast tables: these change with each group, and the first pass does not write them.
+/// Whether SwitchInfo differs in more than PortStateChange and the end of the multicast tables,
+/// which changes with each group and which the first push does not write.
 pub(super) fn differs(known: &SwitchInfo, now: &SwitchInfo) -> bool {
     let (mut known, mut now) = (*known, *now);
     known.set_port_state_change(false);

@@ -1,9 +1,9 @@
 //! Suspects: nodes that may be dead.
 //!
 //! A switch that loses power takes its cables down and answers nothing. The sweep asks its
-//! neighbours for the cables instead, by paths that avoid it; it sends the switch itself one query,
-//! and keeps all others until an answer. Once no cable leads to the switch, the sweep waits for no
-//! answer of it.
+//! neighbours for the cables instead, by paths that avoid it. It sends the switch itself one query,
+//! and keeps all others until an answer. Once no cable leads to the switch, the sweep no longer
+//! waits for it.
 //!
 //! The caller reports overdue queries ([`Sweep::on_overdue`]) and withdraws those that the sweep no
 //! longer wants ([`Sweep::next_withdrawal`]).
@@ -18,47 +18,48 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
 
-/// Attempts in a row that a node leaves unanswered before it is a suspect: a single loss may be
-/// chance.
+/// Successive unanswered attempts that make a node a suspect: a single one may be packet loss.
 pub(super) const ATTEMPTS_TO_SUSPICION: u8 = 2;
 
-/// Nodes that leave questions unanswered at a time, or switches that lost cables by the answers of
-/// their neighbours and did not report it, from which on all known paths are hearsay. A switch that
-/// loses power is one of the latter.
+/// Signs of faults at one instant after which no known path is trusted. A sign is a node that
+/// leaves queries unanswered, or a switch that lost cables according to its neighbours and did not
+/// report it, as one that loses power.
 const SIGNS_OF_MANY_FAULTS: usize = 4;
 
-/// Signs that suffice while [`REPORTS_AT_ONCE`] switches have reported changes; see
+/// Signs that suffice once [`REPORTS_AT_ONCE`] switches have reported changes; see
 /// [`SIGNS_OF_MANY_FAULTS`].
 const SIGNS_BESIDE_REPORTS: usize = 2;
 
-/// More switches than one fault in a small fabric makes report: several traps have arrived at once.
+/// Number of reporting switches that shows several faults: one fault in a small fabric makes fewer
+/// report.
 const REPORTS_AT_ONCE: usize = 6;
 
-/// As [`ATTEMPTS_TO_SUSPICION`], for a switch that just lost a cable: silence and a lost cable
+/// Value of [`ATTEMPTS_TO_SUSPICION`] for a switch that just lost a cable: silence and a lost cable
 /// together are no chance.
 const ATTEMPTS_AFTER_LOST_CABLE: u8 = 1;
 
-/// If losses explain more unanswered attempts in a row than this, they also make several nodes
-/// silent at once, and to ask every switch anew would cost more than it saves.
+/// Successive unanswered attempts explained by packet loss beyond which no search outwards starts:
+/// such losses also make several nodes silent at once, and asking every switch again would cost
+/// more than it saves.
 const EXPLAINED_IN_HEARSAY: u8 = 2;
 
 /// Queries that the caller must withdraw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Withdrawal {
-    /// Unsent ones to this node: [`Sweep::postpone`] keeps them until the node answers.
+    /// Unsent queries to this node. [`Sweep::postpone`] keeps them until the node answers.
     Unsent(Guid),
-    /// All to this node: no cable leads to it.
+    /// All queries to this node: no cable leads to it.
     Node(Guid),
-    /// All to this switch: no cable that the search outwards has met leads to it, but one may be
-    /// met yet. [`Sweep::park`] keeps them.
+    /// All queries to this switch: no cable found by the search outwards leads to it so far.
+    /// [`Sweep::park`] keeps them.
     Unmet(Guid),
-    /// All to this port of a channel adapter: its cable is gone.
+    /// All queries to this port of a channel adapter: its cable is gone.
     Port(PortKey),
     /// NodeInfo of the node behind this port: its link is down.
     Behind(PortKey),
-    /// All questions: their paths are hearsay. [`Sweep::park`] keeps them.
+    /// All queries: their paths cannot be trusted. [`Sweep::park`] keeps them.
     Everything,
-    /// This one: [`Sweep::reroute`] sends it again by another path.
+    /// This query. [`Sweep::reroute`] sends it again by another path.
     Overdue(Query),
 }
 
@@ -84,17 +85,17 @@ impl Withdrawal {
     }
 }
 
-/// State of a sweep's suspicions, beside [`Inventory::suspects`].
+/// State of a sweep's suspicions; the suspects themselves are in [`Inventory::suspects`].
 #[derive(Default, Debug)]
 pub(super) struct Suspicion {
     /// Nodes that answered since the sweep began, or since their last overdue query.
     heard: HashSet<Guid>,
-    /// Unanswered attempts of each query.
+    /// Number of unanswered attempts of each query.
     unanswered: HashMap<Query, u8>,
-    /// Ports of switches whose cables are gone according to their other ends; the switches have not
-    /// confirmed it.
+    /// Ports of switches whose cables are gone according to their other ends, not confirmed by the
+    /// switches.
     lost: BTreeMap<Guid, BTreeSet<PortNum>>,
-    /// Nodes that became suspects in this sweep, or gave another reason in it.
+    /// Nodes that became suspects in this sweep, or showed another sign of being dead.
     suspected: BTreeSet<Guid>,
     /// Suspects that were sent a query.
     asked: BTreeSet<Guid>,
@@ -104,23 +105,23 @@ pub(super) struct Suspicion {
     overdue_ports: BTreeSet<PortKey>,
     /// Queries that suspects get as soon as they answer.
     postponed: BTreeMap<Guid, BTreeSet<Query>>,
-    /// Nodes that no cable leads to.
+    /// Nodes to which no cable leads.
     unreachable: BTreeSet<Guid>,
     withdrawals: VecDeque<Withdrawal>,
     /// Whether paths to suspects may lead over cables that are gone.
     paths_stale: bool,
     /// Whether paths changed since [`Sweep::take_rerouted`].
     is_rerouted: bool,
-    /// Queries that were sent again by path.
+    /// Queries that were sent again by another path.
     by_path: HashSet<Query>,
     /// Whether there are new suspects since [`Sweep::take_suspicion`].
     is_new: bool,
-    /// Nodes that were no suspects, and left a question unanswered without any other answer.
+    /// Nodes that were no suspects, and left a query unanswered without answering any other.
     overdue_at_once: BTreeSet<Guid>,
 }
 
 impl Suspicion {
-    /// That of a search outwards, which withdraws all questions before.
+    /// The state at the start of a search outwards, which withdraws all earlier queries.
     pub(super) fn of_new_search() -> Suspicion {
         Suspicion {
             withdrawals: VecDeque::from([Withdrawal::Everything]),
@@ -129,8 +130,8 @@ impl Suspicion {
         }
     }
 
-    /// The questions that waited for an answer of a suspect, and those about ports whose cables are
-    /// gone by the answers of their other ends.
+    /// The queries that waited for an answer of a suspect, and those about ports whose cables are
+    /// gone according to their other ends.
     pub(super) fn into_kept(self) -> impl Iterator<Item = Query> {
         let ports = self.lost.into_iter().flat_map(|(node, ports)| {
             let of_node = ports.into_iter();
@@ -139,13 +140,13 @@ impl Suspicion {
         self.postponed.into_values().flatten().chain(ports)
     }
 
-    /// Whether an overdue query says nothing about its node yet, which has answered since the query
-    /// before.
+    /// Whether an overdue query is no sign against its node yet, because the node has answered
+    /// since the query before.
     pub(super) fn excuses(&mut self, guid: Guid) -> bool {
         self.heard.remove(&guid)
     }
 
-    /// Sends an overdue query again by the present path: its attempts count anew.
+    /// Resets the attempts of an overdue query that is sent again by the present path.
     pub(super) fn send_again(&mut self, query: Query) {
         self.unanswered.remove(&query);
         self.withdrawals.push_back(Withdrawal::Overdue(query));
@@ -161,12 +162,12 @@ impl Suspicion {
         self.withdrawals.push_back(Withdrawal::Unsent(guid));
     }
 
-    /// No cable leads to a switch by now: takes back all its queries, until one does.
+    /// Takes back all queries to a switch to which no cable leads, until one does.
     pub(super) fn take_back(&mut self, guid: Guid) {
         self.withdrawals.push_back(Withdrawal::Unmet(guid));
     }
 
-    /// The sweep can end without the answers that a node owes.
+    /// Lets the sweep end without the missing answers of a node.
     pub(super) fn await_no_longer(&mut self, inventory: &mut Inventory, guid: Guid) {
         self.overdue.insert(guid);
         self.is_new |= inventory.suspects.insert(guid);
@@ -174,8 +175,8 @@ impl Suspicion {
 }
 
 impl Sweep {
-    /// Records that `attempts` attempts of `query` got no answer in time, of which losses explain
-    /// `explained`; the client repeats it.
+    /// Records that `attempts` attempts of `query` were not answered in time, of which packet loss
+    /// explains `explained`. The client repeats the query.
     pub fn on_overdue(
         &mut self,
         inventory: &mut Inventory,
@@ -183,8 +184,8 @@ impl Sweep {
         attempts: u8,
         explained: u8,
     ) {
-        // Firmware that does not know an optional attribute may never answer. Questions that are not
-        // of this sweep any longer are about to be withdrawn.
+        // Firmware that does not know an optional attribute may never answer. Queries that no
+        // longer belong to this sweep are about to be withdrawn.
         if query.is_optional() || !self.asked.contains(&query) || self.is_late_sample(query) {
             return;
         }
@@ -233,8 +234,9 @@ impl Sweep {
         }
     }
 
-    /// Whether several nodes are silent at once, of which `guid` is one: paths lead through what
-    /// died, or to it. A light sweep asks so many that losses alone make some of them.
+    /// Whether several nodes are silent at once, including `guid`, so that paths lead through dead
+    /// parts, or to them. A light sweep asks so many nodes that packet loss alone makes some of
+    /// them silent.
     fn has_lost_its_paths(&mut self, inventory: &Inventory, guid: Guid, attempts: u8) -> bool {
         let enough = match self.scope {
             SweepScope::Light => ATTEMPTS_TO_SUSPICION,
@@ -247,7 +249,7 @@ impl Sweep {
         silent.len() >= self.signs_to_hearsay()
     }
 
-    /// How many signs of faults at one instant make all known paths hearsay.
+    /// Number of signs at one instant after which no known path is trusted.
     fn signs_to_hearsay(&self) -> usize {
         match self.targets.len() >= REPORTS_AT_ONCE {
             true => SIGNS_BESIDE_REPORTS,
@@ -255,12 +257,12 @@ impl Sweep {
         }
     }
 
-    /// The next queries that the caller must withdraw, if any.
+    /// The next queries that the caller must withdraw; `None` if there are none.
     pub fn next_withdrawal(&mut self) -> Option<Withdrawal> {
         self.suspicion.withdrawals.pop_front()
     }
 
-    /// Keeps `query`, withdrawn before it was sent, until the node answers another one.
+    /// Keeps `query`, which was withdrawn before it was sent, until the node answers another one.
     pub fn postpone(&mut self, query: Query) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.keep_for_later(query);
@@ -277,19 +279,19 @@ impl Sweep {
         std::mem::take(&mut self.suspicion.is_new)
     }
 
-    /// Makes a change no reason to end the sweep early: silent nodes get all their attempts, unless
+    /// Makes changes no reason to end the sweep early: silent nodes get all their attempts, unless
     /// other work is urgent.
     pub fn wait_for_silent_nodes(&mut self) {
         self.waits_for_silent = true;
     }
 
-    /// Whether a change is no reason to end the sweep early.
+    /// Whether changes are no reason to end the sweep early.
     pub fn waits_for_silent_nodes(&self) -> bool {
         self.waits_for_silent
     }
 
-    /// Whether the sweep can end without the outstanding answers, if only suspects owe them, or they
-    /// are of use for reading back alone: it found a change, or, as a full sweep, got a report; or
+    /// Whether the sweep can end without the outstanding answers. These must be only of suspects,
+    /// or only for reading back; and the sweep found a change, or got a report as a full sweep, or
     /// other work is `urgent`.
     pub fn can_leave_out(&self, urgent: bool) -> bool {
         let worthwhile = match self.scope {
@@ -305,8 +307,8 @@ impl Sweep {
         all_asked && some_overdue && (worthwhile || urgent)
     }
 
-    /// Whether a node with overdue queries owes the answer to `query`, or no part of the sweep waits
-    /// for it.
+    /// Whether the answer to `query` is due from a node with overdue queries, or no part of the
+    /// sweep waits for it.
     pub fn is_overdue(&self, query: Query) -> bool {
         match query {
             _ if self.is_sample(query) => true,
@@ -317,7 +319,8 @@ impl Sweep {
         }
     }
 
-    /// Searches all paths again. The caller then reroutes overdue queries.
+    /// Searches all paths again. The caller then reroutes overdue queries. Returns the nodes
+    /// without a path.
     fn find_ways(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
         self.suspicion.paths_stale = false;
         self.suspicion.is_rerouted = true;
@@ -329,8 +332,8 @@ impl Sweep {
         std::mem::take(&mut self.suspicion.is_rerouted)
     }
 
-    /// Sends `query`, withdrawn because its path may have led over a dead node, again by the
-    /// present path.
+    /// Sends `query` again by the present path; it was withdrawn because its path may have led over
+    /// a dead node.
     pub fn reroute(&mut self, query: Query) {
         self.outstanding = self.outstanding.saturating_sub(1);
         if self.misses_sample(query) {
@@ -340,13 +343,13 @@ impl Sweep {
         self.again(query);
     }
 
-    /// Whether `query` was [rerouted](Sweep::reroute). Once is enough: after that a silent node
-    /// gets the usual attempts.
+    /// Whether `query` was [rerouted](Sweep::reroute). A query is rerouted only once: after that, a
+    /// silent node gets the usual attempts.
     pub fn is_by_path(&self, query: Query) -> bool {
         self.suspicion.is_by_path(query)
     }
 
-    /// Before a query to a suspect: finds a path to it over cables that are present.
+    /// Finds a path to a suspect over present cables, before a query to it.
     pub(super) fn find_way_to_suspect(&mut self, inventory: &mut Inventory, query: Query) {
         let suspicion = &self.suspicion;
         let will_be_asked =
@@ -356,8 +359,8 @@ impl Sweep {
         }
     }
 
-    /// Whether `query` must not go now: its node is unreachable, or is a suspect that owes an
-    /// answer already.
+    /// Whether `query` must not be sent now: its node is unreachable, or is a suspect with an
+    /// unanswered query.
     pub(super) fn holds_back(&mut self, inventory: &Inventory, query: Query) -> bool {
         if self.is_outward() {
             return self.defers(inventory, query);
@@ -376,7 +379,7 @@ impl Sweep {
         true
     }
 
-    /// After any answer of a node: it is no suspect.
+    /// Handles any answer of a node: it is no longer a suspect.
     pub(super) fn hear(&mut self, inventory: &mut Inventory, guid: Guid) {
         self.hear_outward(guid);
         let suspicion = &mut self.suspicion;
@@ -403,7 +406,7 @@ impl Sweep {
         }
     }
 
-    /// After an answer of the port itself: forgets its loss according to the other end.
+    /// Handles an answer of the port itself: forgets its loss according to the other end.
     pub(super) fn confirmed(&mut self, key: PortKey) {
         if let Some(ports) = self.suspicion.lost.get_mut(&key.node) {
             ports.remove(&key.port);
@@ -415,7 +418,7 @@ impl Sweep {
 
     /// Handles a link that is down: withdraws the probe through it.
     pub(super) fn link_down(&mut self, key: PortKey) {
-        // Should the link come back within this sweep, its state is new.
+        // If the link comes back within this sweep, its neighbour must be asked again.
         if self.asked.remove(&Query::Node(Some(key))) {
             let withdrawals = &mut self.suspicion.withdrawals;
             withdrawals.push_back(Withdrawal::Behind(key));
@@ -423,7 +426,7 @@ impl Sweep {
     }
 
     /// Handles the loss of the cable from `from` to `peer`, according to `from`: the last answer of
-    /// `peer` no longer holds.
+    /// `peer` is no longer valid.
     pub(super) fn lost(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
         let is_switch = inventory.is_switch(peer.node);
         let is_local = inventory.local == Some(peer);
@@ -453,13 +456,13 @@ impl Sweep {
     /// under way or lost. A switch that lost several cables and reported none may be dead.
     fn lost_by_switch(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
         if self.is_outward() {
-            return self.doubt_outward(inventory, peer);
+            return self.mark_outward_stale(inventory, peer);
         }
         let leads_to_peer = paths::lead_over(inventory, from, peer);
         let leads_back = paths::lead_over(inventory, peer, from);
         if leads_to_peer && !leads_back && inventory.suspects.contains(&peer.node) {
             // A dead switch loses one cable after the other, and the sweep needs a path to it for
-            // one query at most.
+            // at most one query.
             self.suspicion.paths_stale = true;
         } else if leads_to_peer || leads_back {
             self.find_ways(inventory);
@@ -509,7 +512,7 @@ impl Sweep {
         self.give_up_if_cut_off(inventory, guid);
     }
 
-    /// Stops waiting for `guid`, and for nodes only reached through it, if no cable leads there.
+    /// Stops waiting for `guid`, and for nodes reached only through it, if no cable leads there.
     fn give_up_if_cut_off(&mut self, inventory: &mut Inventory, guid: Guid) {
         let suspects = &inventory.suspects;
         let mut witnesses = witnesses(inventory, guid).into_iter();
@@ -546,8 +549,8 @@ impl Sweep {
         }
     }
 
-    /// Makes every remaining suspect owe an answer, so that it is asked again: its suspicion may
-    /// stem from a query that was withdrawn.
+    /// Records a missing answer for every remaining suspect, so that it is asked again: its query
+    /// may have been withdrawn.
     pub(super) fn owe_one_each(inventory: &mut Inventory) {
         let faults = &inventory.faults;
         let silent = faults
@@ -577,7 +580,7 @@ impl Sweep {
         }
     }
 
-    /// Records postponed queries of remaining suspects as unanswered.
+    /// Records the postponed queries of remaining suspects as unanswered.
     pub(super) fn owe_postponed(&mut self, inventory: &mut Inventory) {
         for (guid, queries) in std::mem::take(&mut self.suspicion.postponed) {
             if self.suspicion.unreachable.contains(&guid) {
@@ -590,7 +593,8 @@ impl Sweep {
                             self.on_missing(inventory, Query::Port(key), None);
                         }
                     }
-                    // Never sent: silence says nothing about its kind.
+                    // The query was never sent, so that silence is no sign about its kind of
+                    // device.
                     Query::Capabilities(_) | Query::ExtendedPort(_) | Query::ErrorCorrection(_) => {
                     }
                     Query::VPorts(..) => inventory.faults.owe(query, None),

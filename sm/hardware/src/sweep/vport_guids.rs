@@ -1,10 +1,10 @@
-//! The GUID tables of virtual ports: VPortGUIDInfo of those whose GUIDCap says that they have more
-//! than their own GUID, at adapters that show the capability.
+//! Reads the GUID tables of virtual ports: VPortGUIDInfo of those whose GUIDCap shows more than
+//! their own GUID, on adapters with the capability.
 //!
-//! Hosts fill the tables; the sweep only reads them, once a virtual port is up, after trap 1144
-//! named it, and in audits. The place of the index in the attribute's modifier is not verified: a
-//! block 0 that does not begin with the GUID of the virtual port is of another one and does not
-//! count, and no further block is asked for then.
+//! Hosts fill the tables. The sweep reads them once a virtual port is up, after trap 1144 named it,
+//! and in audits. The position of the index in the AttributeModifier is not verified: a block 0
+//! that does not begin with the GUID of the virtual port belongs to another one and is ignored, and
+//! no further block is asked for.
 //!
 //! Types that refuse the attribute, or of which several devices leave it unanswered, have a
 //! [habit](DeviceHabit::RefusesVPortGuids) and are not asked again.
@@ -23,13 +23,13 @@ use super::{Query, Sweep};
 impl Inventory {
     /// Records that the GUID table of a virtual port may have changed: it is read again after
     /// VPortInfo.
-    pub fn doubt_vport_guids(&mut self, key: PortKey, index: u16) {
+    pub fn mark_vport_guids_stale(&mut self, key: PortKey, index: u16) {
         if vport_of(self, key, index).is_some_and(|vport| vport.guids.is_some()) {
             self.vport_reading.stale_guids.insert((key, index));
         }
     }
 
-    /// Whether virtual ports of a port are asked for their GUID tables.
+    /// Whether the GUID tables of a port's virtual ports are read.
     pub(super) fn reads_vport_guids(&self, key: PortKey) -> bool {
         self.node(key.node).is_some_and(|node| {
             let kind = DeviceKind::of(&node.info, key.port);
@@ -41,8 +41,8 @@ impl Inventory {
 }
 
 impl Sweep {
-    /// Asks for the blocks of a virtual port's GUID table that are not known: first for block 0,
-    /// which shows whether the adapter answers as expected.
+    /// Asks for the blocks of a virtual port's GUID table that are not known. Block 0 comes first:
+    /// it shows whether the adapter answers as expected.
     pub(super) fn see_vport_guids(&mut self, inventory: &mut Inventory, key: PortKey, index: u16) {
         if inventory.vport_reading.stale_guids.remove(&(key, index))
             && let Some(vport) = vport_mut(inventory, key, index)
@@ -53,7 +53,7 @@ impl Sweep {
             return;
         };
         let blocks = vport.guid_blocks();
-        // The physical function has the table of its port.
+        // The physical function uses the table of its port.
         let is_port = inventory
             .port(key)
             .is_some_and(|port| port.guid == vport.guid());
@@ -69,7 +69,7 @@ impl Sweep {
         }
     }
 
-    /// Asks once more for the GUID tables of a port's virtual ports, as far as they were read.
+    /// Asks again for the GUID tables of a port's virtual ports, as far as they were read.
     pub(super) fn audit_vport_guids(&mut self, inventory: &Inventory, key: PortKey) {
         let vports = inventory.port(key).and_then(|port| port.vports.as_ref());
         let vports = vports.filter(|_| inventory.reads_vport_guids(key));
@@ -80,7 +80,7 @@ impl Sweep {
         }
     }
 
-    /// Takes a block of a virtual port's GUID table.
+    /// Records a block of a virtual port's GUID table.
     pub(super) fn on_vport_guids(
         &mut self,
         inventory: &mut Inventory,
@@ -110,7 +110,7 @@ impl Sweep {
         }
     }
 
-    /// Takes the refusal (`status`) or silence of an agent that was asked for a block.
+    /// Handles refusal (`status`) or silence of an agent that was asked for a block.
     pub(super) fn on_no_vport_guids(
         &mut self,
         inventory: &mut Inventory,
@@ -123,12 +123,12 @@ impl Sweep {
         };
         let kind = DeviceKind::of(&node.info, key.port);
         let is_habit = match status {
-            // Another status may be about a virtual port that is gone by now.
+            // Another status may concern a virtual port that is gone by now.
             Some(status) => status == Status::UNSUPPORTED_METHOD_ATTRIBUTE,
             None => inventory.vport_reading.guid_answers.unanswered(kind),
         };
         if is_habit {
-            // A finding shows it.
+            // A finding shows the habit.
             let habit = DeviceHabit::RefusesVPortGuids;
             self.changed |= inventory.habits.learn(kind, habit);
         } else if status.is_none() {

@@ -1,11 +1,11 @@
-//! Virtual ports: discovery.
+//! Discovers the virtual ports of hosts' ports.
 //!
-//! A port with virtual ports shows them in CapabilityMask2, and its type in GeneralInfo. The sweep
-//! reads VirtualizationInfo; the push enables them there, because without that they stay Down. Then
-//! the sweep reads the states of all indices, and of each one that is not Down VPortInfo,
-//! VNodeInfo, VNodeDescription, the P_KeyTable and the GUID table. It reads
-//! them once more after trap 1144 or 1146, where VPortStateChange is set (light sweeps ask for
-//! that), and after the push has cleared it.
+//! A port shows in CapabilityMask2 that it has virtual ports, and its type shows it in GeneralInfo.
+//! The sweep reads VirtualizationInfo; the push enables virtual ports there, because they stay Down
+//! otherwise. Then the sweep reads the states of all indices, and for each index that is not Down
+//! VPortInfo, VNodeInfo, VNodeDescription, the P_KeyTable and the GUID table. It reads them again
+//! after trap 1144 or 1146, when VPortStateChange is set (which light sweeps check), and after the
+//! push has cleared it.
 //!
 //! Types that refuse VirtualizationInfo, or of which several devices leave it unanswered, have a
 //! [habit](DeviceHabit::RefusesVPorts) and are not asked again.
@@ -47,7 +47,7 @@ pub enum VPortQuery {
 }
 
 impl VPortQuery {
-    /// The attribute of the query.
+    /// The AttributeID.
     pub fn attribute(self) -> AttrId {
         match self {
             VPortQuery::Virtualization => VirtualizationInfo::ID,
@@ -60,7 +60,7 @@ impl VPortQuery {
         }
     }
 
-    /// The attribute's modifier.
+    /// The AttributeModifier.
     pub(super) fn modifier(self) -> u32 {
         match self {
             VPortQuery::Virtualization => VirtualizationInfo::MODIFIER,
@@ -73,7 +73,7 @@ impl VPortQuery {
         }
     }
 
-    /// The index that it is about.
+    /// The index of the virtual port; `None` if the query concerns the port.
     fn index(self) -> Option<u16> {
         match self {
             VPortQuery::Virtualization | VPortQuery::States(_) => None,
@@ -86,18 +86,18 @@ impl VPortQuery {
     }
 }
 
-/// The sweeps' state about virtual ports, beside those of the ports.
+/// State of reading virtual ports, except the ports' own records.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct VPortReading {
     /// Whether virtual ports are managed (`sm.virtualization`).
     is_on: bool,
-    /// Ports whose states and virtual ports are to be read again.
+    /// Ports whose virtual ports and their states must be read again.
     stale: BTreeSet<PortKey>,
-    /// Virtual ports, by port and index, whose GUID tables are to be read again.
+    /// Virtual ports, by port and index, whose GUID tables must be read again.
     pub(super) stale_guids: BTreeSet<(PortKey, u16)>,
-    /// Whether kinds of devices answer VirtualizationInfo.
+    /// Answers of kinds of devices to VirtualizationInfo.
     answers: KindAnswers,
-    /// Whether they answer VPortGUIDInfo.
+    /// Answers of kinds of devices to VPortGUIDInfo.
     pub(super) guid_answers: KindAnswers,
 }
 
@@ -114,8 +114,7 @@ impl VPortReading {
 }
 
 impl Inventory {
-    /// Turns the management of virtual ports on or off. When it goes off, all of them are
-    /// forgotten.
+    /// Turns the management of virtual ports on or off. Turning it off forgets all of them.
     pub fn use_vports(&mut self, is_on: bool) {
         if self.vport_reading.is_on && !is_on {
             let all: Vec<PortKey> = self.ports_with_vports().collect();
@@ -143,7 +142,7 @@ impl Inventory {
         })
     }
 
-    /// Forgets the virtual ports of a port: they are read with its next PortInfo.
+    /// Forgets the virtual ports of a port, which are read again with its next PortInfo.
     pub(super) fn forget_vports(&mut self, key: PortKey) {
         if self.port(key).is_some_and(|port| port.vports.is_some())
             && let Some(port) = self.port_mut(key)
@@ -153,7 +152,7 @@ impl Inventory {
     }
 
     /// Records that the virtual ports of a port may have changed. Returns whether it has any.
-    pub fn doubt_vports(&mut self, key: PortKey) -> bool {
+    pub fn mark_vports_stale(&mut self, key: PortKey) -> bool {
         let has_any = self.port(key).is_some_and(|port| port.vports.is_some());
         has_any && {
             self.vport_reading.stale.insert(key);
@@ -161,7 +160,7 @@ impl Inventory {
         }
     }
 
-    /// The record of a port's virtual ports, to write into; it does not stay shared.
+    /// The record of a port's virtual ports, mutable; afterwards it is not shared.
     pub fn vports_mut(&mut self, key: PortKey) -> Option<&mut PortVPorts> {
         self.port(key)?.vports.as_ref()?;
         Some(Arc::make_mut(self.port_mut(key)?.vports.as_mut()?))
@@ -188,7 +187,7 @@ impl Inventory {
         self.habits.has(kind, DeviceHabit::RefusesVPorts)
     }
 
-    /// Whether an owed query is about virtual ports of a kind of device that refuses them, or about
+    /// Whether an unanswered query concerns virtual ports of a kind of device that refuses them, or
     /// limits that are no longer planned.
     pub(super) fn is_vain(&self, policy: &SweepPolicy, query: Query) -> bool {
         match query {
@@ -205,8 +204,8 @@ impl Inventory {
 }
 
 impl Sweep {
-    /// Asks for VirtualizationInfo of a port that answered, where its virtual ports are not known
-    /// or may have changed. A link that is down has none.
+    /// Asks an answered port for VirtualizationInfo, if its virtual ports are not known or may have
+    /// changed. A link that is down has none.
     pub(super) fn see_vports(
         &mut self,
         inventory: &mut Inventory,
@@ -255,7 +254,7 @@ impl Sweep {
         }
     }
 
-    /// Takes an answer about virtual ports.
+    /// Handles an answer about virtual ports.
     pub(super) fn on_vports(
         &mut self,
         inventory: &mut Inventory,
@@ -357,7 +356,7 @@ impl Sweep {
                 gone.push(index);
             }
         }
-        // The top may have gone down.
+        // The highest index may be lower now.
         let beyond = known.vports.range(last.saturating_add(1)..);
         gone.extend(beyond.map(|(&index, _)| index));
         if !gone.is_empty()
@@ -391,7 +390,7 @@ impl Sweep {
             if !is_same_port {
                 *vport = VPort::default();
             } else if has_fallen {
-                // Its host may have reset it, with its tables.
+                // The host may have reset the virtual port, with its tables.
                 vport.p_keys = None;
                 vport.guids = None;
             }
@@ -449,7 +448,7 @@ impl Sweep {
             return;
         }
         if vport.info.state() == PortState::Init && image.is_initial() {
-            // As after power-on: no manager has set it up.
+            // The table is as after power-on: no manager has written it.
             image.mark_rest_empty();
             return;
         }
@@ -458,7 +457,7 @@ impl Sweep {
         }
     }
 
-    /// Takes the refusal (`status`) or silence of an agent that was asked about virtual ports.
+    /// Handles refusal (`status`) or silence of an agent that was asked about virtual ports.
     pub(super) fn on_no_vports(
         &mut self,
         inventory: &mut Inventory,
@@ -483,7 +482,7 @@ impl Sweep {
             (VPortQuery::Guids(index, block), status) => {
                 self.on_no_vport_guids(inventory, key, (index, block), status);
             }
-            // The index may be a hole by now; VPortStateChange then says so.
+            // The index may be unused by now, which VPortStateChange then shows.
             (_, Some(_)) => {
                 let is_gone = matches!(query, VPortQuery::Info(_));
                 if let Some(index) = query.index().filter(|_| is_gone)
@@ -506,7 +505,7 @@ impl Sweep {
     }
 }
 
-/// The last index of a port that is read.
+/// The last index of a port that rsm reads.
 fn last_index(info: &VirtualizationInfo) -> u16 {
     info.vport_index_top().min(INDICES_MAX - 1)
 }

@@ -13,11 +13,10 @@ use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::text::count;
 
-/// How many entries have findings of their own; the rest share one finding. A dead rack of switches
-/// fits.
+/// Entries with findings of their own; the rest share one finding. A dead rack of switches fits.
 const FINDINGS: usize = 64;
 
-/// How many cables of one exchange are named: two exchanged cables are the common case.
+/// Cables that the finding about one exchange names; two exchanged cables are the common case.
 const NAMED_CABLES: usize = 4;
 
 /// The kinds of missing entries.
@@ -38,37 +37,38 @@ pub enum MissingKind {
 /// One entry: a missing node, or missing cables of a present one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Missing {
-    /// Its key: the port for a single cable, port 0 of the node for anything else.
+    /// Key of the entry: the port for a single cable, port 0 of the node for anything else.
     pub key: PortKey,
-    /// Its kind.
+    /// Kind of the entry.
     pub kind: MissingKind,
-    /// The name of the node.
+    /// Name of the node.
     pub name: String,
-    /// When it went missing; of several cables the first.
+    /// Time at which the part went missing; with several cables, that of the first.
     pub at: LostAt,
-    /// The state of its (first) port before.
+    /// State of the first missing port before the loss.
     pub state: PortState,
-    /// Its cables: the end at the node, and the other end.
+    /// Missing cables: the end at the node, and the other end.
     pub cables: Vec<(PortKey, PortKey)>,
     /// The names of the nodes at the other ends, in the same order.
     pub peers: Vec<String>,
-    /// How many hosts are missing because they are attached to it.
+    /// Number of hosts that are missing because their only cables lead to this switch.
     pub hosts_behind: usize,
-    /// How many routes, from a switch to a LID, were moved, where that was counted.
+    /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if they were
+    /// not counted.
     pub moved: Option<u64>,
-    /// The redundancy left, for the operator; empty where none was lost.
+    /// Redundancy left, as text for the operator; empty if none was lost.
     pub left: String,
-    /// Where the ends of exchanged cables lead now, or which end of missing ones is disabled, for the
-    /// operator; empty where cables are gone.
+    /// Where the ends of exchanged cables lead now, or which end of missing ones is disabled, as
+    /// text for the operator; empty if the cables are gone.
     pub now: String,
 }
 
-/// Counts of missing parts.
+/// Numbers of missing parts by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct MissingCounts {
     /// Switches.
     pub switches: u64,
-    /// Cables between two switches, those of missing switches among them.
+    /// Cables between two switches, including those of missing switches.
     pub cables: u64,
     /// Channel adapters and routers.
     pub hosts: u64,
@@ -78,7 +78,8 @@ pub struct MissingCounts {
     pub exchanged_cables: u64,
 }
 
-/// `1 switch and 36 cables missing, 2 cables exchanged`; nothing where all parts are where they were.
+/// Formats as `1 switch and 36 cables missing, 2 cables exchanged`; empty if nothing is missing or
+/// exchanged.
 impl fmt::Display for MissingCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let gone = [
@@ -105,7 +106,7 @@ impl fmt::Display for MissingCounts {
     }
 }
 
-/// Links to other switches that a switch has, and had.
+/// Links of a switch to other switches: how many it has, and had.
 #[derive(Clone, Copy)]
 struct Links {
     up: usize,
@@ -159,7 +160,7 @@ impl Expected {
         counts
     }
 
-    /// Missing cables, each once, with its ends.
+    /// Missing cables, each once, by their two ends.
     pub fn lost_cables(&self) -> impl Iterator<Item = (PortKey, PortKey)> {
         let ports = self.ports.iter();
         let ends = ports.map(|(&key, port)| (key, port.peer));
@@ -169,7 +170,7 @@ impl Expected {
         })
     }
 
-    /// An exchange of the cables with these ends, at least one.
+    /// The entry for one exchange, given the ends of its cables (at least one).
     fn exchanged(&self, fabric: &Fabric, ends: &[PortKey]) -> Missing {
         let before = |end: &PortKey| Some((*end, self.recabled.get(end)?));
         let before: Vec<(PortKey, &LostPort)> = ends.iter().filter_map(before).collect();
@@ -209,7 +210,7 @@ impl Expected {
         }
     }
 
-    /// Missing hosts whose every missing cable leads to a missing switch, with (the first) such
+    /// Missing hosts whose missing cables all lead to missing switches, each with the first such
     /// switch.
     fn hosts_behind(&self) -> BTreeMap<Guid, Guid> {
         let is_lost_switch = |guid: &Guid| {
@@ -316,7 +317,7 @@ impl Expected {
         }
     }
 
-    /// The first disabled end of these cables, for the operator.
+    /// Describes the first disabled end of these cables, for the operator.
     fn disabled(&self, fabric: &Fabric, cables: &[(PortKey, PortKey)]) -> Option<String> {
         let mut ends = cables.iter().flat_map(|&(near, far)| [near, far]);
         let is_disabled = |&end: &PortKey| {
@@ -328,7 +329,7 @@ impl Expected {
         Some(format!("{} is disabled", self.port_name(fabric, end)))
     }
 
-    /// The fields common to nodes and cables.
+    /// Fills in the fields that entries of nodes and of cables share.
     fn described(&self, fabric: &Fabric, key: PortKey, cables: Vec<(PortKey, PortKey)>) -> Missing {
         let ends = cables.iter().flat_map(|(near, far)| [near, far]);
         let ports: Vec<LostPort> = ends
@@ -410,7 +411,7 @@ impl Expected {
         format!("{} port {}", self.name(fabric, port.node), port.port)
     }
 
-    /// The findings about missing entries; the first `FINDINGS`, and one about the rest.
+    /// Findings about missing entries: one each for the first `FINDINGS`, and one about the rest.
     pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let mut missing = self.missing(fabric);
         missing.sort_by_key(|missing| (missing.kind, missing.key));
@@ -436,7 +437,7 @@ impl Expected {
 }
 
 impl Missing {
-    /// The former place of the missing part: `leaf-03 port 7 and 3 more`.
+    /// Place where the missing part was: `leaf-03 port 7 and 3 more`.
     pub fn place(&self) -> String {
         let first = self.cables.first().zip(self.peers.first());
         let Some(((_, far), name)) = first else {

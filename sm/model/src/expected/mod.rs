@@ -1,15 +1,13 @@
-//! The expected fabric: nodes and cables that were present while both ends answered, and are
-//! missing.
+//! The expected fabric: nodes and cables that were present at both ends once, and are missing now.
 //!
-//! [`Expected`] holds only the parts missing from the present [`Fabric`], port by port, so that a
-//! convergence changes as much of it as the fabric changed, and a snapshot shares it. A missing
-//! port is expected until it is cabled again, or an operator [accepts](Expected::accept) that it is
-//! gone for good.
+//! [`Expected`] holds only the parts that the present [`Fabric`] lacks, port by port. A convergence
+//! changes no more of it than changed in the fabric, and snapshots share it. A missing port stays
+//! expected until it is cabled again, or an operator [accepts](Expected::accept) the loss for good.
 //!
-//! Findings, `rsmctl expect`, names of gone nodes and the gone cable of a port all come from here.
-//! The store also holds the present cables, so that parts are missed that went while no manager
-//! ran. Switch ports that are cabled otherwise than before keep the cable before: where no end of
-//! such cables is free, the cables were exchanged.
+//! Findings, `rsmctl expect`, the names of missing nodes and the former cable of a port all come
+//! from here. The store also holds the present cables, so that losses while no manager ran are
+//! noticed. Switch ports with another cable than before keep a record of the former cable: if no
+//! end of such cables is free, the cables were exchanged.
 
 mod missing;
 #[cfg(test)]
@@ -27,11 +25,11 @@ use rsm_mad::wire::attr::{NodeType, PortState};
 pub use self::missing::{Missing, MissingCounts, MissingKind};
 use crate::fabric::{Delta, Fabric, Node, Port};
 
-/// How many ports can be missing at once: more than a fabric that uses up the LID space has (45,056
-/// hosts under 64-port switches have 270,336). Ports beyond are not expected, but counted.
+/// Bound of missing ports: more than a fabric that uses up the LID space has (45,056 hosts under
+/// 64-port switches have 270,336). Ports beyond it are counted, and not expected.
 pub(crate) const MAX_LOST_PORTS: usize = 1 << 20;
 
-/// How many nodes can be missing at once: as many as can have LIDs.
+/// Bound of missing nodes: as many as can have LIDs.
 pub(crate) const MAX_LOST_NODES: usize = Lid::UNICAST_LAST.0 as usize;
 
 /// When a node or cable went missing.
@@ -45,45 +43,45 @@ pub enum LostAt {
     Run(Time),
 }
 
-/// A port that was cabled and is not.
+/// A port whose cable is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LostPort {
-    /// The other end of the cable that was there.
+    /// Other end of the missing cable.
     pub peer: PortKey,
-    /// When the cable went missing.
+    /// Time at which the cable went missing.
     pub at: LostAt,
-    /// The port's state before.
+    /// State of the port before the loss.
     pub state: PortState,
-    /// How many routes, from a switch to a LID, the next plan moved; `None` where that was not
-    /// counted.
+    /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if they were
+    /// not counted.
     pub moved: Option<u64>,
 }
 
-/// A node that was there and is not.
+/// A node that is missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LostNode {
     /// Switch, channel adapter or router.
     pub kind: NodeType,
-    /// Its description.
+    /// NodeDescription, or the operator's name.
     pub description: String,
-    /// When it went missing.
+    /// Time at which the node went missing.
     pub at: LostAt,
-    /// Its end ports, with their addresses.
+    /// End ports of the node, with their addresses.
     pub ends: Vec<LostEnd>,
 }
 
-/// An end port of a node that is not there.
+/// An end port of a missing node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LostEnd {
-    /// Its number.
+    /// Number of the port.
     pub port: PortNum,
-    /// Its GUID.
+    /// GUID of the port.
     pub guid: Guid,
-    /// The LID that it held; [`Lid::NONE`] where it held none.
+    /// LID that the port held; [`Lid::NONE`] if it held none.
     pub lid: Lid,
 }
 
-/// The missing entries that an operator gives up for good.
+/// The missing entries whose loss an operator accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accept {
     /// All entries missing now.
@@ -99,23 +97,24 @@ pub enum Accept {
 pub struct Expected {
     ports: BTreeMap<PortKey, LostPort>,
     nodes: BTreeMap<Guid, LostNode>,
-    /// Cables to switches that switch ports had before the ones that they have now.
+    /// Former cables of switch ports that lead to another switch port now.
     recabled: BTreeMap<PortKey, LostPort>,
-    /// Ports and nodes beyond the limits.
+    /// Number of missing ports and nodes beyond the limits.
     dropped: u64,
 }
 
-/// The cabling that a run leaves to the next one: cables of both parts are expected.
+/// The cabling that a run stores for the next one: both the present and the missing cables are
+/// expected.
 #[derive(Clone, Default, Debug)]
 pub struct Cabling {
-    /// The fabric at its end.
+    /// The fabric at the end of the run.
     pub fabric: Arc<Fabric>,
-    /// The nodes and cables missing at its end.
+    /// The nodes and cables missing at the end of the run.
     pub missing: Arc<Expected>,
 }
 
 impl Cabling {
-    /// Nodes whose kept record differs from that in `earlier`.
+    /// Nodes whose stored record differs from that in `earlier`.
     pub fn differing(&self, earlier: &Cabling) -> BTreeSet<Guid> {
         let nodes = earlier.fabric.differing_nodes(&self.fabric);
         let mut differing: BTreeSet<Guid> = nodes.map(|node| node.guid).collect();
@@ -129,14 +128,14 @@ impl Cabling {
         differing
     }
 
-    /// The record of a node, if one is kept.
+    /// The record of a node; `None` if none is stored.
     pub fn node(&self, guid: Guid) -> Option<LostNode> {
         let there = || Some(LostNode::of(self.fabric.node_of(guid)?, LostAt::Unknown));
         self.missing.node(guid).cloned().or_else(there)
     }
 
-    /// The ports of a node that have a cable, or are missing theirs; those with another one than
-    /// before with the one before.
+    /// The ports of a node whose cable is present or missing. A port with another cable than before
+    /// is listed with the former one.
     pub fn cables_of(&self, guid: Guid) -> BTreeMap<PortKey, LostPort> {
         let node = self.fabric.node_of(guid);
         let mut cables: BTreeMap<PortKey, LostPort> =
@@ -147,7 +146,7 @@ impl Cabling {
         cables
     }
 
-    /// All nodes with a kept record.
+    /// All nodes with a stored record.
     pub fn nodes(&self) -> BTreeSet<Guid> {
         let there = self.fabric.nodes().map(|node| node.guid);
         let ports = self
@@ -161,7 +160,8 @@ impl Cabling {
             .collect()
     }
 
-    /// All of it as missing, before the first sweep, which takes out the parts that it finds.
+    /// All stored parts as missing: the state before the first sweep, which removes the parts that
+    /// it finds.
     pub fn recalled(&self) -> Expected {
         let mut expected = Expected::default();
         for guid in self.nodes() {
@@ -176,8 +176,8 @@ impl Cabling {
         expected
     }
 
-    /// The parts of it that `present` lacks: the same as [all of it](Cabling::recalled) updated by
-    /// all of `present`, without the search trees of a whole fabric.
+    /// The stored parts that `present` lacks. Equals [`Cabling::recalled`] updated by all of
+    /// `present`, and builds no search trees of a whole fabric.
     pub fn missing_from(&self, present: &Fabric) -> Expected {
         let mut expected = Expected::default();
         for node in self.fabric.nodes() {
@@ -203,7 +203,7 @@ impl Cabling {
         expected
     }
 
-    /// All kept cables from both ends, as [`cables_of`](Cabling::cables_of) has them.
+    /// All stored cables from both ends, as [`cables_of`](Cabling::cables_of) returns them.
     fn kept_cables(&self) -> impl Iterator<Item = (PortKey, LostPort)> {
         let Expected {
             ports, recabled, ..
@@ -215,7 +215,7 @@ impl Cabling {
         there.chain(ports.iter().chain(before).map(|(&key, &port)| (key, port)))
     }
 
-    /// The other end of the cable that a port has, or is missing.
+    /// Other end of a port's cable, present or missing.
     fn peer_of(&self, key: PortKey) -> Option<PortKey> {
         let Expected {
             ports, recabled, ..
@@ -226,10 +226,10 @@ impl Cabling {
     }
 }
 
-/// The ports at the ends of the cables of a fabric: of a cable counts what its lower end shows.
+/// The cabled ports of a fabric. Where the two ends of a cable disagree, the lower end counts.
 struct Cabled<'a> {
     fabric: &'a Fabric,
-    /// See [`Cabled::silent`], which costs a look at every cable.
+    /// Result of [`Cabled::silent`], which looks at every cable.
     silent: OnceCell<BTreeSet<PortKey>>,
 }
 
@@ -263,7 +263,7 @@ impl<'a> Cabled<'a> {
     }
 }
 
-/// The other end of its cable, as a port shows it.
+/// Other end of the cable, as the port itself shows it.
 fn shown_at(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
     fabric.port(fabric.find_port(port)?).peer
 }
@@ -282,7 +282,7 @@ fn cabled_ports(node: &Node) -> impl Iterator<Item = (PortKey, LostPort)> {
 }
 
 impl LostNode {
-    /// The record of `node`.
+    /// The record of `node`, missing since `at`.
     pub fn of(node: &Node, at: LostAt) -> LostNode {
         let ends = node.end_ports();
         LostNode {
@@ -306,7 +306,7 @@ fn ports_of(node: Guid) -> RangeInclusive<PortKey> {
 }
 
 impl Expected {
-    /// Forgets the times of this run, which have no meaning in the next one.
+    /// Forgets the times of this run, which mean nothing in the next one.
     fn forget_times(&mut self) {
         let ports = self.ports.values_mut().chain(self.recabled.values_mut());
         let ports = ports.map(|port| &mut port.at);
@@ -343,12 +343,12 @@ impl Expected {
             .map(|(&key, port)| (key, port))
     }
 
-    /// The port, if its cable is missing.
+    /// The record of a port whose cable is missing; `None` if it is not missing.
     pub fn port(&self, key: PortKey) -> Option<&LostPort> {
         self.ports.get(&key)
     }
 
-    /// The node, if it is missing.
+    /// The record of a missing node; `None` if the node is not missing.
     pub fn node(&self, guid: Guid) -> Option<&LostNode> {
         self.nodes.get(&guid)
     }
@@ -371,7 +371,7 @@ impl Expected {
         }
     }
 
-    /// Takes in the difference between two fabrics, at `now`.
+    /// Follows the change from `old` to `new`, described by `delta`, at time `now`.
     pub fn update(&mut self, delta: &Delta, old: &Fabric, new: &Fabric, now: Time) {
         let at = LostAt::Run(now);
         for &guid in &delta.nodes_vanished {
@@ -408,8 +408,9 @@ impl Expected {
         }
     }
 
-    /// A port is cabled. Records the cable `before` where both are between switches and differ, of
-    /// several the first; forgets the one recorded once it is put back.
+    /// Follows a port that is cabled. If its former cable `before` and the present one are between
+    /// switches and differ, records the former one, of several the first. Forgets it once that
+    /// cable is put back.
     fn note_recabled(&mut self, key: PortKey, before: LostPort, new: &Fabric) {
         let is_back = |before: &LostPort| shown_at(new, key) == Some(before.peer);
         match self.recabled.get(&key) {
@@ -430,9 +431,9 @@ impl Expected {
         }
     }
 
-    /// A port is cabled. A host's port that was moved to another switch port is not missed at the
-    /// old one; a switch port with another cable leaves the old cable expected at the old cable's
-    /// other end.
+    /// Follows a port that is cabled. A host's port moved to another switch port is no longer
+    /// missing at the old one. A switch port with another cable leaves the old cable expected at
+    /// that cable's other end.
     fn find(&mut self, key: PortKey, new: &Fabric) {
         let Some(lost) = self.ports.remove(&key) else {
             return;
@@ -460,8 +461,8 @@ impl Expected {
         fresh.for_each(|port| port.moved = Some(ways));
     }
 
-    /// Stops expecting the entries of `accept`: of exchanged cables, all those exchanged with the one
-    /// that it names. Returns how many nodes and ports those were.
+    /// Stops expecting the entries of `accept`; if it names an exchanged cable, all cables
+    /// exchanged with that one. Returns the number of nodes and ports that were expected.
     pub fn accept(&mut self, accept: Accept, fabric: &Fabric) -> usize {
         let count = |expected: &Expected| {
             expected.ports.len() + expected.nodes.len() + expected.recabled.len()
@@ -505,9 +506,9 @@ impl Expected {
         }
     }
 
-    /// The exchanges of cables between switches, each as the ends of its cables, ascending: all of
-    /// them are cabled, and none as it was. Of a cable with an end that is not cabled, the loss is
-    /// listed instead.
+    /// The exchanges of cables between switches, each as the ascending ends of its cables: every
+    /// end is cabled, and none as before. A cable with an end that is not cabled counts as missing
+    /// instead.
     fn exchanges(&self, fabric: &Fabric) -> Vec<Vec<PortKey>> {
         let is_whole = |(key, before): (&PortKey, &LostPort)| {
             let other = self.recabled.get(&before.peer);

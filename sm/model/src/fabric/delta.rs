@@ -4,8 +4,8 @@ use rsm_ids::{Guid, PortKey, PortNum};
 
 use super::{Fabric, Node, Port};
 
-/// Nodes, cables and ports that appeared, vanished or changed from one [`Fabric`] to the next;
-/// everything in the order of GUIDs.
+/// Nodes, cables and ports that appeared, vanished or changed from one [`Fabric`] to the next, all
+/// in the order of GUIDs.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Delta {
     /// Nodes only the new fabric has.
@@ -23,7 +23,7 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// The difference from `old` to `new`. Costs only the nodes that they do not share.
+    /// Compares `old` with `new`. Costs time only for the nodes that they do not share.
     pub fn between(old: &Fabric, new: &Fabric) -> Delta {
         let mut delta = Delta::default();
         for pair in old.differing(new) {
@@ -40,7 +40,7 @@ impl Delta {
         delta
     }
 
-    /// Adds the difference between a node and its earlier state.
+    /// Adds the changes of a node since `before`.
     fn compare(&mut self, before: &Node, node: &Node) {
         if before.description != node.description
             || before.own_description != node.own_description
@@ -74,8 +74,8 @@ impl Delta {
     }
 }
 
-/// Whether SwitchInfo is the same, except for PortStateChange: its report is no change by itself,
-/// the changed ports are.
+/// Whether SwitchInfo is the same but for PortStateChange, which only announces the changes of
+/// ports.
 fn tells_the_same(before: &Node, now: &Node) -> bool {
     let unreported = |node: &Node| {
         node.switch.map(|mut info| {
@@ -86,7 +86,7 @@ fn tells_the_same(before: &Node, now: &Node) -> bool {
     unreported(before) == unreported(now)
 }
 
-/// The cables whose first end is at `from`, and that `other` does not have at the same port.
+/// The cables at `from`, by their first end, that `other` does not have at the same port.
 fn links_missing<'a>(
     from: Option<&'a Node>,
     other: Option<&'a Node>,

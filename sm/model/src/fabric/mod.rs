@@ -1,4 +1,4 @@
-//! The model of the subnet: immutable, dense, with the cables resolved.
+//! The immutable model of the subnet, with the cables resolved.
 //!
 //! A [`Fabric`] is built from the [`Hardware`] and never changes afterwards. Planning reads nothing
 //! else; queries, metrics and dumps read it from the published snapshot for as long as they like.
@@ -26,7 +26,7 @@ use crate::p_keys::{self, PKeyImage};
 use crate::vports::{self, PortVPorts};
 use crate::{Hardware, InventoryNode, MISSES_TOLERATED};
 
-/// The node description of aggregation nodes inside switches (SHARP).
+/// NodeDescription of aggregation nodes inside switches (SHARP).
 const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
 
 /// Index of a node in one [`Fabric`]; nodes are in the order of their GUIDs.
@@ -45,28 +45,28 @@ pub struct PortRef {
 /// A port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Port {
-    /// The port's GUID; of a switch's external ports the GUID of its port 0.
+    /// The port's GUID; for a switch's external ports, the GUID of port 0.
     pub guid: Guid,
     /// The last PortInfo; `None` if the port never answered.
     pub info: Option<PortInfo>,
-    /// The other end of its cable; resolved by [`Fabric::peer`].
+    /// Other end of the cable; [`Fabric::peer`] resolves it to a port of the fabric.
     pub peer: Option<PortKey>,
-    /// Whether its link is physically up.
+    /// Whether the link is physically up.
     pub up: bool,
-    /// Its P_KeyTable, as far as it is known.
+    /// The P_KeyTable, as far as it is known.
     pub p_keys: Option<Arc<PKeyImage>>,
-    /// Whether its link is FDR10, which PortInfo shows as QDR.
+    /// Whether the link is FDR10, which PortInfo shows as QDR.
     pub is_fdr10: bool,
-    /// The error correction of its link, where it was read and the port says so.
+    /// Error correction of the link; `None` if it was not read or the port does not state it.
     pub error_correction: Option<FecMode>,
-    /// Whether ExtendedPortInfo says that an aggregation node is behind it.
+    /// Whether ExtendedPortInfo shows an aggregation node behind the port.
     pub leads_to_aggregation_node: bool,
-    /// Its virtual ports, where it has any.
+    /// Virtual ports; `None` if the port has none.
     pub vports: Option<Arc<PortVPorts>>,
 }
 
 impl Port {
-    /// Base LID, or [`Lid::NONE`].
+    /// Base LID; [`Lid::NONE`] if the port has none.
     pub fn lid(&self) -> Lid {
         self.info.as_ref().map_or(Lid::NONE, PortInfo::lid)
     }
@@ -76,7 +76,7 @@ impl Port {
         self.info.as_ref().map_or(Lmc::ZERO, PortInfo::lmc)
     }
 
-    /// The speed that its link has trained to.
+    /// Speed that the link has trained to; `None` if it has no name.
     pub fn speed(&self) -> Option<LinkSpeed> {
         let speed = self.info.as_ref()?.effective_speed()?;
         Some(match speed {
@@ -85,7 +85,7 @@ impl Port {
         })
     }
 
-    /// The rate of its link, if width and speed have names.
+    /// Rate of the link; `None` if its width or speed has no name.
     pub fn link_rate(&self) -> Option<ActiveRate> {
         let rate = self.info.as_ref()?.link_rate()?;
         Some(ActiveRate {
@@ -116,26 +116,27 @@ impl Port {
 /// A node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// Its GUID.
+    /// GUID of the node.
     pub guid: Guid,
-    /// NodeInfo from when the node was met.
+    /// NodeInfo, as answered when the node was found.
     pub info: NodeInfo,
-    /// The operator's name for it, or else its NodeDescription, lossily as text; empty if it has
-    /// none.
+    /// The operator's name for the node, else its NodeDescription as lossy text; empty if it has
+    /// neither.
     pub description: String,
-    /// The NodeDescription, where the operator has given the node a name.
+    /// The NodeDescription, if `description` is the operator's name.
     pub(crate) own_description: Option<String>,
-    /// By number; index 0 is a switch's port 0 and unused elsewhere.
+    /// Ports by number; index 0 is port 0 of a switch, and unused on other nodes.
     pub ports: Vec<Port>,
-    /// `Some` for a switch.
+    /// SwitchInfo; `None` on nodes that are not switches.
     pub switch: Option<SwitchInfo>,
     /// Hops from the subnet manager's port.
     pub distance: u8,
-    /// Whether it owes answers; the sweep says which.
+    /// Whether requests to the node are unanswered; the sweep knows which.
     pub suspected: bool,
-    /// Whether routes avoid it: it has owed answers for too long, or is a switch that ignores Sets.
+    /// Whether routes avoid the node: it has left requests unanswered for too long, or is a switch
+    /// that ignores Sets.
     pub unmanageable: bool,
-    /// Whether one of its end ports holds an M_Key other than this subnet manager's, so that the
+    /// Whether an end port of the node holds an M_Key other than this subnet manager's, so that the
     /// node drops Sets.
     pub locked: bool,
 }
@@ -146,19 +147,19 @@ impl Node {
         self.info.node_type()
     }
 
-    /// Whether it is a switch that can be programmed.
+    /// Whether the node is a switch that can be programmed.
     pub fn is_switch(&self) -> bool {
         self.switch.is_some()
     }
 
-    /// The NodeDescription, lossily as text; empty if there is none. By it, and not by the
-    /// operator's name, rsm recognises devices of one host.
+    /// The NodeDescription as lossy text; empty if there is none. Devices of one host are
+    /// recognised by it, and not by the operator's names.
     pub fn reported(&self) -> &str {
         self.own_description.as_ref().unwrap_or(&self.description)
     }
 
-    /// Whether it is the aggregation node (SHARP) of the switch that it is cabled to; `near` is that
-    /// switch's port.
+    /// Whether the node is the aggregation node (SHARP) of the switch that it is cabled to; `near`
+    /// is that switch's port.
     pub fn is_aggregation_node(&self, near: &Port) -> bool {
         !matches!(self.kind(), NodeType::Switch | NodeType::Router)
             && (near.leads_to_aggregation_node || self.reported().starts_with(AGGREGATION_NODE))
@@ -179,8 +180,8 @@ impl Node {
         ports.filter_map(|(number, port)| Some((PortKey::new(self.guid, number), port.peer?)))
     }
 
-    /// The cables whose end here is the lower (GUID, port) or the only one: over all nodes, each
-    /// cable once.
+    /// The cables whose end here is the lower (GUID, port), or the only end. Over all nodes, each
+    /// cable appears once.
     pub fn first_ends(&self) -> impl Iterator<Item = (PortKey, PortKey)> {
         self.cables().filter(|(here, there)| here <= there)
     }
@@ -236,7 +237,7 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// The model of `hardware`.
+    /// Builds the model of `hardware`.
     pub fn build(hardware: &Hardware) -> Fabric {
         let nodes: Vec<Arc<Node>> = hardware
             .nodes()
@@ -245,7 +246,7 @@ impl Fabric {
         Fabric::of(Nodes::new(nodes), hardware)
     }
 
-    /// The model of `hardware`, where `self` is its model before the writes into `touched`.
+    /// Builds the model of `hardware` from `self`, its model before the writes into `touched`.
     pub fn follow(&self, hardware: &Hardware, touched: &BTreeSet<Guid>) -> Fabric {
         let mut changes = BTreeMap::new();
         for &guid in touched {
@@ -283,12 +284,12 @@ impl Fabric {
         fabric
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there are none.
+    /// Whether the fabric has no nodes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -298,13 +299,13 @@ impl Fabric {
         self.nodes.iter().map(|node| &**node)
     }
 
-    /// All nodes in the order of their GUIDs, to write into; none stays shared.
+    /// All nodes in the order of their GUIDs, mutable; afterwards none is shared.
     pub fn nodes_mut(&mut self) -> impl Iterator<Item = &mut Node> {
         self.nodes.iter_mut()
     }
 
-    /// The nodes that this fabric and `other` do not share, in the order of their GUIDs: from here
-    /// and from there.
+    /// The nodes that this fabric and `other` do not share, in the order of their GUIDs, as (here,
+    /// there).
     pub fn differing<'a>(&'a self, other: &'a Fabric) -> Vec<(Option<&'a Node>, Option<&'a Node>)> {
         self.nodes.differing(&other.nodes)
     }
@@ -320,14 +321,14 @@ impl Fabric {
         differing
     }
 
-    /// The nodes of [`Fabric::differing`], one after the other.
+    /// The nodes of [`Fabric::differing`] as one list.
     pub fn differing_nodes<'a>(&'a self, other: &'a Fabric) -> impl Iterator<Item = &'a Node> {
         let pairs = self.differing(other).into_iter();
         pairs.flat_map(|(here, there)| [here, there]).flatten()
     }
 
-    /// The number of nodes before the first GUID for which `is_before` is false; it must be true up
-    /// to some GUID, and false from there on.
+    /// Number of nodes before the first GUID for which `is_before` is false. It must be true up to
+    /// some GUID, and false from there on.
     pub fn partition_point(&self, is_before: impl Fn(Guid) -> bool) -> usize {
         self.nodes.partition_point(is_before)
     }
@@ -337,7 +338,7 @@ impl Fabric {
         self.nodes.get(ix)
     }
 
-    /// The port `at`; it exists for every reference of this fabric.
+    /// The port `at`, which must be a port of this fabric.
     pub fn port(&self, at: PortRef) -> &Port {
         &self.node(at.node).ports[at.port.index()]
     }
@@ -352,8 +353,8 @@ impl Fabric {
         self.find_port(self.port(at).peer?)
     }
 
-    /// The switch that an aggregation node is inside of, if `at` is a port of one: the two go and
-    /// come together.
+    /// The switch that contains the aggregation node with port `at`; `None` for other ports. The
+    /// two appear and vanish together.
     pub fn switch_around(&self, at: PortRef) -> Option<Guid> {
         let near = self.peer(at)?;
         let switch = self.node(near.node);
@@ -372,7 +373,7 @@ impl Fabric {
         self.node_of(guid).is_some_and(Node::is_switch)
     }
 
-    /// The name of a node; its GUID where the node is not there.
+    /// Name of a node; its GUID if the node is not in the fabric.
     pub fn name(&self, guid: Guid) -> String {
         self.node_of(guid)
             .map_or_else(|| guid.to_string(), Node::name)
@@ -432,12 +433,12 @@ impl Fabric {
         p_keys::capacity(&node.info, node.switch.as_ref(), at.port)
     }
 
-    /// GUID and number of a port, which identify it across fabrics.
+    /// GUID and number of a port, which identify it in all fabrics.
     pub fn key(&self, at: PortRef) -> PortKey {
         PortKey::new(self.node(at.node).guid, at.port)
     }
 
-    /// A port by its key.
+    /// The port with this key; `None` if its node or the port is not there.
     pub fn find_port(&self, key: PortKey) -> Option<PortRef> {
         let node = self.find(key.node)?;
         (key.port.index() < self.node(node).ports.len()).then_some(PortRef {
@@ -446,7 +447,7 @@ impl Fabric {
         })
     }
 
-    /// A copy with other PortInfo at these ports; unknown ports are left out.
+    /// A copy with other PortInfo at these ports; ignores ports that the fabric lacks.
     pub fn with_ports(&self, ports: &[(PortKey, PortInfo)]) -> Fabric {
         let mut fabric = self.clone();
         for &(key, info) in ports {
@@ -457,17 +458,17 @@ impl Fabric {
         fabric
     }
 
-    /// The node at `ix`, to write into; it does not stay shared.
+    /// The node at `ix`, mutable; afterwards it is not shared.
     pub fn node_mut(&mut self, ix: NodeIx) -> &mut Node {
         self.nodes.get_mut(ix)
     }
 
-    /// The port `at`, to write into; its node does not stay shared.
+    /// The port `at`, mutable; afterwards its node is not shared.
     pub fn port_mut(&mut self, at: PortRef) -> &mut Port {
         &mut self.node_mut(at.node).ports[at.port.index()]
     }
 
-    /// How many nodes are of this kind.
+    /// Number of nodes of this kind.
     pub fn count(&self, kind: NodeType) -> usize {
         self.nodes().filter(|node| node.kind() == kind).count()
     }

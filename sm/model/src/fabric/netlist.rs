@@ -1,4 +1,4 @@
-//! A fabric without hardware: what planning works on, from a netlist.
+//! A fabric without hardware, made of a netlist, for planning.
 
 use rsm_ids::{Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -11,7 +11,7 @@ use super::Fabric;
 use crate::{Hardware, InventoryNode, InventoryPort, InventorySwitch};
 
 impl Fabric {
-    /// The model of `netlist` as a sweep of such hardware would build it, seen from its first host,
+    /// Builds the model that a sweep of such hardware would give, from the first host of `netlist`,
     /// with the LIDs that it states.
     pub fn of_netlist(netlist: &Netlist) -> Fabric {
         let mut hardware = Hardware::default();
@@ -52,8 +52,8 @@ impl Fabric {
     }
 }
 
-/// Takes away the PortInfo of adapters' ports without a cable, which no sweep reads: every node here
-/// is as near as that of the sweep's own port, whose ports get LIDs without a cable.
+/// Removes the PortInfo of adapters' ports without a cable, which no sweep reads. Here each node
+/// looks like the one of the sweep's own port, whose ports get LIDs without a cable.
 fn forget_unplugged(netlist: &Netlist, hardware: &mut Hardware) {
     let adapters = netlist.nodes().iter();
     for node in adapters.filter(|node| node.kind != NodeKind::Switch) {

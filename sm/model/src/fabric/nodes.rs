@@ -1,7 +1,7 @@
-//! The nodes of a model; models share equal nodes.
+//! The list of nodes of a model; successive models share equal nodes.
 //!
-//! A copy costs a pointer for each run of nodes, a change copies its run, and a comparison skips
-//! shared runs by their pointers.
+//! Nodes are kept in runs. Cloning costs a pointer for each run, a change copies one run, and a
+//! comparison skips shared runs.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use rsm_ids::Guid;
 
 use super::{Node, NodeIx};
 
-/// Nodes in a run that was filled at once. A run is split at twice this size.
+/// Nodes in a run that is built at once. A run is split at twice this size.
 const RUN: usize = 64;
 
 /// Consecutive nodes.
@@ -24,9 +24,9 @@ struct Run {
 /// Nodes in the order of their GUIDs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nodes {
-    /// No run is empty.
+    /// Runs in the order of GUIDs; none is empty.
     runs: Vec<Arc<Run>>,
-    /// The position of the first node of each run, and the number of nodes.
+    /// Position of the first node of each run, and at the end the number of nodes.
     starts: Vec<u32>,
 }
 
@@ -39,7 +39,7 @@ impl PartialEq for Nodes {
 impl Eq for Nodes {}
 
 impl Nodes {
-    /// The list of `nodes`, which are in the order of their GUIDs.
+    /// Builds the list of `nodes`, which must be in the order of their GUIDs.
     pub(super) fn new(nodes: Vec<Arc<Node>>) -> Nodes {
         let mut list = Nodes::default();
         list.append(nodes);
@@ -76,16 +76,16 @@ impl Nodes {
     }
 
     /// # Panics
-    /// There is no such node.
+    /// Panics if there is no such node.
     pub(super) fn get(&self, ix: NodeIx) -> &Node {
         let (run, place) = self.place(ix);
         &self.runs[run].nodes[place]
     }
 
-    /// The node, to write into; it does not stay shared.
+    /// The node, mutable; afterwards it is not shared.
     ///
     /// # Panics
-    /// There is no such node.
+    /// Panics if there is no such node.
     pub(super) fn get_mut(&mut self, ix: NodeIx) -> &mut Node {
         let (run, place) = self.place(ix);
         Arc::make_mut(&mut Arc::make_mut(&mut self.runs[run]).nodes[place])
@@ -98,8 +98,8 @@ impl Nodes {
         Some(NodeIx(self.starts[run] + place as u32))
     }
 
-    /// The number of nodes before the first GUID for which `is_before` is false; it must be true up
-    /// to some GUID, and false from there on.
+    /// Number of nodes before the first GUID for which `is_before` is false. It must be true up to
+    /// some GUID, and false from there on.
     pub(super) fn partition_point(&self, is_before: impl Fn(Guid) -> bool) -> usize {
         let run = self.runs.partition_point(|run| is_before(run.guids[0]));
         let Some(run) = run.checked_sub(1) else {
@@ -109,7 +109,7 @@ impl Nodes {
         self.starts[run] as usize + guids.partition_point(|&guid| is_before(guid))
     }
 
-    /// All nodes, to write into; none stays shared.
+    /// All nodes, mutable; afterwards none is shared.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Node> {
         let runs = self.runs.iter_mut().map(Arc::make_mut);
         runs.flat_map(|run| run.nodes.iter_mut().map(Arc::make_mut))
@@ -119,7 +119,7 @@ impl Nodes {
         self.runs.iter().flat_map(|run| &run.nodes)
     }
 
-    /// A list with other nodes at these GUIDs: `None` removes a node.
+    /// A list with other nodes at these GUIDs; `None` removes a node.
     pub(super) fn with(&self, changes: &BTreeMap<Guid, Option<Arc<Node>>>) -> Nodes {
         let mut list = Nodes::default();
         let mut changes = changes.iter().peekable();
@@ -154,8 +154,7 @@ impl Nodes {
         list
     }
 
-    /// The nodes that the two lists do not share, in the order of their GUIDs: from here and from
-    /// there.
+    /// The nodes that the two lists do not share, in the order of their GUIDs, as (here, there).
     pub(super) fn differing<'a>(
         &'a self,
         other: &'a Nodes,
@@ -206,7 +205,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The run that begins at this position.
+    /// The run that begins at this position; `None` inside a run.
     fn whole_run(&self) -> Option<&'a Arc<Run>> {
         self.run.filter(|_| self.place == 0)
     }
@@ -239,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    /// A node that carries its version as its distance.
+    /// A node whose distance is `version`.
     fn node(guid: u64, version: u8) -> Arc<Node> {
         Arc::new(Node {
             guid: Guid(guid),

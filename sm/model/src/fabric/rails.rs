@@ -1,4 +1,4 @@
-//! Rails of ports, by the names of devices.
+//! Rails of hosts' ports, by the names of devices.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,7 +8,7 @@ use rsm_routing::topology::Topology;
 
 use super::{Fabric, Node};
 
-/// The most rails that names are believed to show: GPU hosts have up to 18 adapters; with more
+/// Bound of the rails that names are believed to show. GPU hosts have up to 18 adapters; with more
 /// names, the last word of descriptions does not number adapters.
 const MOST: usize = 32;
 
@@ -17,8 +17,8 @@ const MOST: usize = 32;
 type Slot<'a> = (&'a str, u64, PortNum);
 
 impl Fabric {
-    /// The rail of each destination of `topology`, by its index: adapters with the same name on
-    /// their hosts are on one rail. Empty if descriptions name no devices, or all the same one.
+    /// The rail of each destination of `topology`, by its index: adapters of the same name are on
+    /// one rail. Empty if descriptions name no devices, or all name the same one.
     pub fn rails(&self, topology: &Topology) -> Vec<Option<u16>> {
         let mut slots: HashMap<Guid, Slot<'_>> = HashMap::new();
         for (at, port) in self.end_ports() {
@@ -44,7 +44,8 @@ impl Fabric {
     }
 }
 
-/// The device at the end of a description such as `host-001 mlx5_3`, split into name and number.
+/// Name and number of the device at the end of a description such as `host-001 mlx5_3`; `None` if
+/// there is none.
 fn device(node: &Node) -> Option<(&str, u64)> {
     if node.kind() != NodeType::Ca {
         return None;

@@ -8,8 +8,8 @@ use rsm_ids::PortKey;
 use super::{Fabric, NodeIx, Port};
 
 impl Fabric {
-    /// The model that a sweep would find if `cables`, given by either end, were pulled; without
-    /// nodes that the subnet manager cannot reach then.
+    /// Builds the model that a sweep would find if `cables`, given by either end, were pulled.
+    /// Nodes that the subnet manager cannot reach then are left out.
     pub fn without(&self, cables: &BTreeSet<PortKey>) -> Fabric {
         let mut fabric = self.clone();
         for &key in cables {
@@ -43,10 +43,10 @@ impl Fabric {
         let is_there = |guid| self.find(guid).is_some_and(|ix| found[ix.0 as usize]);
         let mut changes = BTreeMap::new();
         for (ix, node) in self.iter() {
-            let leads_astray = |port: &Port| port.peer.is_some_and(|peer| !is_there(peer.node));
+            let ends_nowhere = |port: &Port| port.peer.is_some_and(|peer| !is_there(peer.node));
             if !found[ix.0 as usize] {
                 changes.insert(node.guid, None);
-            } else if node.ports.iter().any(leads_astray) {
+            } else if node.ports.iter().any(ends_nowhere) {
                 let mut node = node.clone();
                 for port in &mut node.ports {
                     port.peer = port.peer.filter(|peer| is_there(peer.node));

@@ -1,11 +1,11 @@
-//! ExtendedPortInfo, with the vendor's features of a port.
+//! ExtendedPortInfo: the vendor's features of a port.
 
 use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo};
 
 use super::{Managed, Origin};
 use crate::habits::DeviceHabit;
 
-/// ExtendedPortInfo (0xFF90). A port has one block.
+/// ExtendedPortInfo (0xFF90), one block for each port.
 pub(super) static EXTENDED_PORT: Managed = Managed {
     attribute: ExtendedPortInfo::ID,
     reason: "FDR10, the aggregation node, or the service levels of packets out of order, differ",
@@ -19,7 +19,7 @@ pub(super) static EXTENDED_PORT: Managed = Managed {
     },
 };
 
-/// Whether the fields that are set are alike.
+/// Whether both have the same values in the fields that rsm sets.
 fn are_alike(a: &ExtendedPortInfo, b: &ExtendedPortInfo) -> bool {
     let set = |info: &ExtendedPortInfo| {
         let speeds = info.link_speed_enabled();

@@ -1,4 +1,4 @@
-//! GUIDInfo, with the alias GUIDs of a port.
+//! GUIDInfo: the alias GUIDs of a port.
 
 use rsm_mad::wire::attr::{Attribute, GuidInfo};
 

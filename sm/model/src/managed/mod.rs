@@ -1,7 +1,7 @@
-//! Managed attributes, as devices hold them: attributes of ports that are set block by block, where
+//! Managed attributes as devices hold them: attributes of ports that are set block by block, where
 //! a block waits only for the PortInfo of its port.
 //!
-//! An attribute is a variant of [`ManagedAttribute`] with a file here, and one in
+//! Each attribute is a variant of [`ManagedAttribute`] with a file here, and a file in
 //! `sm/plan/src/managed` for its planned blocks and their content. The sweep reads the planned
 //! blocks that are not known, the comparison finds those that differ, and the push writes them.
 
@@ -23,39 +23,39 @@ use super::image::BlockTable;
 /// The content of a block.
 pub type Content = [u8; 64];
 
-/// The properties that a managed attribute has on all devices.
+/// The properties of a managed attribute, alike on all devices.
 #[derive(Debug)]
 pub struct Managed {
     /// The attribute.
     pub attribute: AttrId,
     /// Why a block is written, for reports.
     pub reason: &'static str,
-    /// The origin of the planned content, which decides the ports that have any.
+    /// Where the planned content comes from, which decides the ports that have any.
     pub origin: Origin,
-    /// The modifier of a block of a port.
+    /// The attribute modifier of a block of a port.
     modifier: fn(PortKey, u16) -> u32,
-    /// Whether the agent shows the block by a Get: other blocks are unknown until they are written.
+    /// Whether a Get shows the block. Blocks that no Get shows are unknown until they are written.
     is_readable: fn(u16) -> bool,
-    /// The habit of devices that refuse the block, and get it no more.
+    /// The habit of kinds of devices that refuse the block, which then is not sent to them.
     habit: fn(u16) -> Option<DeviceHabit>,
-    /// Whether the first content is as good as the second: read-only parts do not count.
+    /// Whether the first content is as good as the second; read-only parts do not count.
     agrees: fn(u16, &Content, &Content) -> bool,
 }
 
-/// The origin of a managed attribute's content.
+/// Where the content of a managed attribute comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Requests of hosts to the SA: end ports have it. A block that was once read or written stays
+    /// Requests of hosts to the SA, on end ports. A block that was once read or written stays
     /// planned.
     Hosts,
-    /// The operator's tables for quality of service: any port whose link is up has it, and holds it
-    /// before its link becomes Active.
+    /// The operator's tables for quality of service, on every port whose link is up. A port holds
+    /// them before its link becomes Active.
     Qos,
-    /// The operator's limits of rates: ports of adapters that show the capability, and their virtual
-    /// ports, have them. No block is planned before it was read, because other fields stay.
+    /// The operator's limits of rates, on ports of adapters with the capability and on their
+    /// virtual ports. No block is planned before it was read, because its other fields stay as they
+    /// are.
     RateLimits,
-    /// Choices about the vendor's features: ports whose ExtendedPortInfo was read have them, where
-    /// it differs.
+    /// Choices about the vendor's features, on ports whose ExtendedPortInfo was read and differs.
     Extended,
 }
 
@@ -75,7 +75,7 @@ pub enum ManagedAttribute {
 }
 
 impl ManagedAttribute {
-    /// All of them.
+    /// All managed attributes.
     pub const ALL: [ManagedAttribute; 5] = [
         ManagedAttribute::GuidInfo,
         ManagedAttribute::ExtendedPort,
@@ -95,22 +95,22 @@ impl ManagedAttribute {
         }
     }
 
-    /// Whether the first content of a block is as good as the second: read-only parts do not count.
+    /// Whether the content `held` of a block is as good as `wanted`; read-only parts do not count.
     pub fn agrees(self, block: u16, held: &Content, wanted: &Content) -> bool {
         (self.managed().agrees)(block, held, wanted)
     }
 }
 
-/// A block of a managed attribute of a port.
+/// Address of a block of a managed attribute: port, attribute and block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlockKey {
     /// The port.
     pub port: PortKey,
-    /// The attribute and block.
+    /// Attribute and block.
     pub place: BlockPlace,
 }
 
-/// A block of an attribute.
+/// A block of an attribute, on any port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlockPlace {
     /// The attribute.
@@ -120,29 +120,29 @@ pub struct BlockPlace {
 }
 
 impl BlockPlace {
-    /// The attribute.
+    /// The properties of the attribute.
     pub fn managed(self) -> &'static Managed {
         self.attribute.managed()
     }
 
-    /// Whether the agent shows the block by a Get: other blocks are unknown until they are written.
+    /// Whether a Get shows the block. Blocks that no Get shows are unknown until they are written.
     pub fn is_readable(self) -> bool {
         (self.managed().is_readable)(self.block)
     }
 
-    /// The habit of devices that refuse the block, and get it no more.
+    /// The habit of kinds of devices that refuse the block; `None` if a refusal is no habit.
     pub fn habit(self) -> Option<DeviceHabit> {
         (self.managed().habit)(self.block)
     }
 }
 
 impl BlockKey {
-    /// The attribute.
+    /// AttributeID on the wire.
     pub fn attribute(self) -> AttrId {
         self.place.managed().attribute
     }
 
-    /// The modifier of the block.
+    /// AttributeModifier of the block.
     pub fn modifier(self) -> u32 {
         (self.place.managed().modifier)(self.port, self.place.block)
     }
@@ -152,7 +152,7 @@ impl BlockKey {
         self.place.managed().origin == Origin::RateLimits
     }
 
-    /// The index of the virtual port that the block is of, if it is of one.
+    /// Index of the virtual port of the block; `None` if the block is the port's own.
     pub fn vport(self) -> Option<u16> {
         let is_of_vport = self.is_rate_limit();
         is_of_vport
@@ -160,13 +160,13 @@ impl BlockKey {
             .flatten()
     }
 
-    /// Whether a refusal with this status says that the kind of device does not have the attribute.
-    /// A virtual port may have gone meanwhile.
+    /// Whether a refusal with this status shows that the kind of device lacks the attribute. It
+    /// does not for a virtual port, which may have gone meanwhile.
     pub fn is_habit_by(self, status: Status) -> bool {
         self.vport().is_none() || status == Status::UNSUPPORTED_METHOD_ATTRIBUTE
     }
 
-    /// The block with the limits of a port, or of the virtual port at an index of it.
+    /// The block with the rate limits of a port, or of its virtual port at an index.
     pub fn rate_limits(port: PortKey, vport: Option<u16>) -> BlockKey {
         let attribute = ManagedAttribute::RateLimits;
         let block = rate_limits::block(vport);

@@ -1,12 +1,12 @@
-//! QoSConfigSL, with the limits of rates by service level, of ports of adapters and of their virtual
-//! ports. The shares of bandwidth beside them stay.
+//! QoSConfigSL: rate limits by service level, of ports of adapters and their virtual ports.
+//! Bandwidth shares in the same block stay as they are.
 
 use rsm_mad::wire::attr::{Attribute, QosConfigSl};
 
 use super::{Managed, Origin};
 use crate::habits::DeviceHabit;
 
-/// QoSConfigSL (0xFF82). Block 0 is of the port, block 1 + i of the virtual port at index i.
+/// QoSConfigSL (0xFF82). Block 0 is the port's, block 1 + i that of the virtual port at index i.
 pub(super) static RATE_LIMITS: Managed = Managed {
     attribute: QosConfigSl::ID,
     reason: "limits of rates differ",
@@ -28,12 +28,12 @@ pub(super) static RATE_LIMITS: Managed = Managed {
     },
 };
 
-/// The block of a port, or of the virtual port at an index.
+/// Number of the block of a port, or of its virtual port at an index.
 pub fn block(vport: Option<u16>) -> u16 {
     vport.map_or(0, |index| index.saturating_add(1))
 }
 
-/// The index of the virtual port that a block is of.
+/// Index of the virtual port of a block; `None` for the port's own block.
 pub fn vport(block: u16) -> Option<u16> {
     block.checked_sub(1)
 }

@@ -1,4 +1,4 @@
-//! SLtoVLMappingTable, with the operator's VL of each SL.
+//! SLtoVLMappingTable: the operator's VL of each SL.
 
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
@@ -6,13 +6,14 @@ use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
 use super::{Managed, Origin};
 use crate::habits::DeviceHabit;
 
-/// The block that stands for all inputs of a switch.
+/// Block that stands for all inputs of a switch's output port.
 pub const ALL_INPUTS: u16 = 0x100;
 
-/// The only block of a port that is not one of a switch.
+/// The only block of a port of a channel adapter or router.
 pub const END_PORT: u16 = 0x200;
 
-/// SLtoVLMappingTable (IBA 14.2.5.8). A port is the output; a block is the input, or all of them.
+/// SLtoVLMappingTable (IBA 14.2.5.8). The port is the output, and the block is the input, or
+/// [`ALL_INPUTS`].
 pub(super) static SL_TO_VL: Managed = Managed {
     attribute: SlToVlMapping::ID,
     reason: "VLs of SLs differ",

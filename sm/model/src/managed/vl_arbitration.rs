@@ -1,4 +1,4 @@
-//! VLArbitrationTable, with the operator's weights of VLs.
+//! VLArbitrationTable: the operator's weights of VLs.
 
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{Attribute, VlArbitration};
@@ -6,11 +6,11 @@ use rsm_mad::wire::attr::{Attribute, VlArbitration};
 use super::{Managed, Origin};
 use crate::habits::DeviceHabit;
 
-/// The bit of blocks of a switch's port, whose number is in the modifier.
+/// Bit in the block number for ports of a switch, whose port number goes into the modifier.
 pub const OF_SWITCH: u16 = 0x100;
 
-/// VLArbitrationTable (IBA 14.2.5.9). Blocks have the numbers of the specification, 1 to 4, on
-/// switches with [`OF_SWITCH`].
+/// VLArbitrationTable (IBA 14.2.5.9). Blocks are numbered 1 to 4 as in the specification, on
+/// switches plus [`OF_SWITCH`].
 pub(super) static VL_ARBITRATION: Managed = Managed {
     attribute: VlArbitration::ID,
     reason: "weights of VLs differ",

@@ -1,8 +1,8 @@
-//! Links that carry less than they should: one rule, by which findings name them, readers of the
-//! API list them, and the page colours them.
+//! Links that carry less than they could: one rule for findings, for lists of the API and for the
+//! colours of the page.
 //!
-//! A link is slow below the width or speed that both its ends have and have enabled. A cable between
-//! switches is also slow beside faster siblings, as the plan in force found it
+//! A link is slow if its width or speed is below what both its ends have and have enabled. A cable
+//! between switches is also slow beside faster siblings, as the plan in force found it
 //! ([`Topology::slow_cables`](rsm_routing::topology::Topology::slow_cables)).
 
 mod rates;
@@ -21,29 +21,29 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 /// Slow links with a finding of their own; one more finding counts the others.
 const NAMED: usize = 16;
 
-/// How a link is below the rate that both its ends could have.
+/// A link below the rate that both its ends could have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BelowEnds {
     peer: PortKey,
-    /// Lanes and their speed in use.
+    /// Width and speed in use.
     rate: ActiveRate,
-    /// The best width of both ends.
+    /// The best width that both ends have.
     pub width: LinkWidth,
-    /// The best speed of both ends.
+    /// The best speed that both ends have.
     pub speed: LinkSpeed,
 }
 
-/// How a cable between switches is slower than most of its siblings.
+/// A cable between switches below the rate of most of its siblings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BelowSiblings {
     peer: PortKey,
-    /// Its data rate in megabits per second.
+    /// Data rate of the cable in megabits per second.
     mbps: u32,
-    /// The data rate of most of its siblings in megabits per second.
+    /// Data rate of most of its siblings in megabits per second.
     pub siblings_mbps: u32,
 }
 
-/// The rates that a slow link is below; at least one of the two.
+/// The rates that a slow link is below: at least one of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlowLink {
     /// The rate that both its ends could have.
@@ -52,7 +52,7 @@ pub struct SlowLink {
     pub siblings: Option<BelowSiblings>,
 }
 
-/// The slow links, each by its lower end. A copy shares them.
+/// The slow links, each by its lower end. Clones share them.
 #[derive(Clone, Default, Debug)]
 pub struct SlowLinks {
     ends: Arc<BTreeMap<PortKey, BelowEnds>>,
@@ -62,15 +62,15 @@ pub struct SlowLinks {
 impl SlowLinks {
     /// Follows the fabric from `before` to `now`. Looks only at nodes that the two do not share.
     pub fn follow(&mut self, before: &Fabric, now: &Fabric) {
-        let mut looked: BTreeMap<PortKey, Option<BelowEnds>> = BTreeMap::new();
+        let mut links: BTreeMap<PortKey, Option<BelowEnds>> = BTreeMap::new();
         for (old, new) in before.differing(now) {
             let cables = [old, new].into_iter().flatten().flat_map(Node::cables);
             for (here, there) in cables {
                 let low = here.min(there);
-                looked.entry(low).or_insert_with(|| below_ends(now, low));
+                links.entry(low).or_insert_with(|| below_ends(now, low));
             }
         }
-        for (low, link) in looked {
+        for (low, link) in links {
             if self.ends.get(&low) == link.as_ref() {
                 continue;
             }
@@ -82,7 +82,7 @@ impl SlowLinks {
         }
     }
 
-    /// Takes the cables that a new plan found to be slower than most of their siblings.
+    /// Replaces the cables that are slower than most of their siblings, from a new plan.
     pub fn set_siblings(&mut self, cables: &[SlowCable]) {
         let cables = cables.iter().map(|slow| {
             let ends = [slow.cable.a, slow.cable.b];
@@ -100,7 +100,7 @@ impl SlowLinks {
         }
     }
 
-    /// The links without the comparison of siblings, which belongs to a plan in force.
+    /// The links without the comparison of siblings, which is valid only with a plan in force.
     pub fn without_siblings(&self) -> SlowLinks {
         SlowLinks {
             ends: self.ends.clone(),
@@ -108,8 +108,8 @@ impl SlowLinks {
         }
     }
 
-    /// The rates that the link from `low` to its higher end `high` is below; `None` for links that
-    /// are not slow.
+    /// The rates that the link from `low` to its higher end `high` is below; `None` if the link is
+    /// not slow.
     pub fn get(&self, low: PortKey, high: PortKey) -> Option<SlowLink> {
         let ends = self.ends.get(&low).filter(|link| link.peer == high);
         let siblings = self.siblings.get(&low).filter(|link| link.peer == high);
@@ -119,15 +119,15 @@ impl SlowLinks {
         })
     }
 
-    /// The lower ends of links that are slow, or slow in another way, in one of the two alone.
+    /// The lower ends of links that are slow in only one of the two, or in another way.
     pub fn differing(&self, other: &SlowLinks) -> BTreeSet<PortKey> {
         let mut ends = differing(&self.ends, &other.ends);
         ends.append(&mut differing(&self.siblings, &other.siblings));
         ends
     }
 
-    /// The findings about them: a few by name, those between switches first, and the number of the
-    /// others.
+    /// Findings about slow links: a few by name, those between switches first, and the number of
+    /// the others.
     pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         // A cable that has just gone stays in the plan until the next one.
         let is_there = |low, high| {
@@ -203,7 +203,7 @@ impl Below for BelowSiblings {
     }
 }
 
-/// The ends whose links differ; none, at no cost, where the two share them.
+/// The ends whose links differ; empty, at no cost, if the two share their map.
 fn differing<T: PartialEq>(
     one: &Arc<BTreeMap<PortKey, T>>,
     other: &Arc<BTreeMap<PortKey, T>>,
@@ -215,7 +215,7 @@ fn differing<T: PartialEq>(
     ends.filter(|end| one.get(end) != other.get(end)).collect()
 }
 
-/// The link whose lower end is `low`, if it is up and below the best rate of both ends.
+/// The link whose lower end is `low`; `None` unless it is up and below the best rate of both ends.
 fn below_ends(fabric: &Fabric, low: PortKey) -> Option<BelowEnds> {
     let port = |key: PortKey| {
         let port = fabric.port(fabric.find_port(key)?);

@@ -3,7 +3,7 @@
 use rsm_ids::{LinkSpeed, LinkWidth};
 use rsm_mad::wire::attr::{LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, PortInfo};
 
-/// The widest width that both ports have, and have enabled.
+/// The best width that both ports have and have enabled; `None` if there is none.
 pub(super) fn best_width(one: &PortInfo, other: &PortInfo) -> Option<LinkWidth> {
     let widths = |info: &PortInfo| {
         let supported = info.link_width_supported();
@@ -24,7 +24,7 @@ pub(super) fn best_width(one: &PortInfo, other: &PortInfo) -> Option<LinkWidth> 
     best.single()
 }
 
-/// The highest speed that both ports have, and have enabled.
+/// The best speed that both ports have and have enabled; `None` if there is none.
 pub(super) fn best_speed(one: &PortInfo, other: &PortInfo) -> Option<LinkSpeed> {
     let (one, other) = (Speeds::of(one), Speeds::of(other));
     let base = one.base & other.base;

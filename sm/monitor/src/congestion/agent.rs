@@ -1,4 +1,4 @@
-//! One agent: its step, and the consequences of its answers.
+//! One agent of congestion control: its step, and how it handles answers.
 
 use std::time::Duration;
 
@@ -13,32 +13,32 @@ use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::{ClassPortInfo, Record};
 use rsm_model::congestion::{AgentReport, AgentStatus};
 
-/// How often a request is sent before its agent counts as silent.
+/// Attempts of a request before its agent counts as silent.
 const ATTEMPTS: u8 = 3;
 
-/// How often an agent may be busy in a row before it counts as silent: some seconds.
+/// Successive busy answers before an agent counts as silent, which take some seconds.
 const BUSY_MAX: u8 = 20;
 
 /// Time until a busy agent is asked again.
 const BUSY_PAUSE: Duration = Duration::from_millis(250);
 
-/// Time until an agent that left an attribute unanswered is asked again, doubled each time.
+/// Time until an agent that left an attribute unanswered is asked again; doubled each time.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// The most doublings of [`PAUSE`]: an hour and a little.
+/// Bound of the doublings of [`PAUSE`]: a little more than an hour.
 const DOUBLINGS_MAX: u8 = 6;
 
-/// Time for the first answer, doubled with each attempt.
+/// Time limit of the first attempt; doubled with each further one.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The device of an agent.
+/// The kind of device that an agent belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Device {
     Switch(SwitchPorts),
     Adapter,
 }
 
-/// An attribute that rsm reads, and writes where it differs.
+/// An attribute that rsm reads, and writes if it differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     ClassPortInfo,
@@ -80,17 +80,17 @@ impl Step {
     }
 }
 
-/// The consequence of a setting that rsm has read.
+/// Consequence of a setting that was read.
 enum Reading {
-    /// The setting is as wanted.
+    /// The setting is as planned.
     Right,
-    /// Another request follows: a Set, or a Get after one.
+    /// Another request is needed: a Set, or a Get after one.
     Again,
     /// A Get after an acknowledged Set shows other values.
     NotKept,
 }
 
-/// A request to an agent, without its addresses.
+/// A request to an agent, without addresses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) method: Method,
@@ -106,19 +106,20 @@ pub(super) struct Request {
 pub(super) struct Agent {
     pub(super) lid: Lid,
     pub(super) device: Device,
-    /// The agent's next turn; `None` while a request is in flight, and when nothing is left to do.
+    /// Time of the agent's next turn; `None` while a request is in flight, or when nothing is left
+    /// to do.
     pub(super) due: Option<Time>,
     step: Step,
-    /// Whether the step's next request is a Set.
+    /// Whether the next request of the step is a Set.
     writes: bool,
     /// Whether a Set of the step was acknowledged.
     was_written: bool,
     held_key: CongestionKeyInfo,
-    /// Unanswered attempts of the request.
+    /// Number of unanswered attempts of the request.
     attempts: u8,
-    /// Busy answers in a row.
+    /// Number of successive busy answers.
     busy: u8,
-    /// Whether the key of requests is zero instead of the policy's.
+    /// Whether requests carry the key zero instead of the policy's.
     without_key: bool,
     /// Whether both keys were tried for this request.
     tried_both: bool,
@@ -128,7 +129,7 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// An agent that nothing is known of, with its first turn at `now`.
+    /// An agent of which nothing is known, whose first turn is at `now`.
     pub(super) fn new(lid: Lid, device: Device, now: Time) -> Agent {
         Agent {
             lid,
@@ -156,7 +157,7 @@ impl Agent {
         self.report
     }
 
-    /// Reads everything again from `now` on.
+    /// Reads all settings again from `now` on.
     pub(super) fn begin(&mut self, now: Time) {
         *self = Agent {
             has_answered: self.has_answered,
@@ -199,7 +200,7 @@ impl Agent {
         }
     }
 
-    /// Takes an answer to the request.
+    /// Handles an answer to the request.
     pub(super) fn on_answer(
         &mut self,
         policy: &CongestionPolicy,
@@ -246,7 +247,7 @@ impl Agent {
         self.advance(policy, now);
     }
 
-    /// Whether the data are as wanted. Notes what the key's say.
+    /// Whether the data are as planned. Records the key violations in a CongestionKeyInfo.
     fn is_right(&mut self, policy: &CongestionPolicy, data: &[u8; CC_DATA_LEN]) -> bool {
         match (self.step, self.device) {
             (Step::Key, _) => {
@@ -265,7 +266,7 @@ impl Agent {
         }
     }
 
-    /// A setting was read, or a Set of it acknowledged.
+    /// Handles a setting that was read, or whose Set was acknowledged.
     fn on_setting(&mut self, is_right: bool) -> Reading {
         if self.writes {
             (self.writes, self.was_written) = (false, true);
@@ -273,7 +274,7 @@ impl Agent {
             if self.step == Step::Key {
                 (self.without_key, self.tried_both) = (false, false);
             }
-            // The answer to a Set may show old values: a Get decides.
+            // The answer to a Set may show old values, so that a Get decides.
             return if is_right {
                 Reading::Right
             } else {
@@ -301,7 +302,7 @@ impl Agent {
         self.end(AgentStatus::Refuses(self.step.name(), status));
     }
 
-    /// Takes the silence after an attempt.
+    /// Handles an attempt that was not answered in time.
     pub(super) fn on_silence(&mut self, now: Time) {
         self.attempts += 1;
         if self.attempts < ATTEMPTS {
@@ -323,8 +324,8 @@ impl Agent {
         self.report.status = AgentStatus::Unanswered(silent);
     }
 
-    /// Turns to the other key, if this request has not had both: the agent may hold none, or the
-    /// policy's already.
+    /// Switches to the other key, unless this request has tried both: the agent may have no key, or
+    /// the policy's already. Returns whether it does.
     fn tries_other_key(&mut self) -> bool {
         if self.tried_both {
             return false;
@@ -347,7 +348,7 @@ impl Agent {
         }
     }
 
-    /// The step after the present one.
+    /// The step after the present one; `None` after the last.
     fn following(&self, policy: &CongestionPolicy) -> Option<Step> {
         let is_switch = matches!(self.device, Device::Switch(_));
         let blocks = policy.table_blocks();
@@ -362,7 +363,7 @@ impl Agent {
             steps.push(Step::Switch);
         }
         if !is_switch {
-            // The table comes first: settings select from it.
+            // The table comes before the settings, which refer to it.
             steps.extend((0..blocks).map(Step::Table));
             steps.extend(policy.sets_adapters().then_some(Step::Adapter));
         }
@@ -376,7 +377,7 @@ impl Agent {
     }
 }
 
-/// Whether a ClassPortInfo sends requests elsewhere (IBA 13.4.8.1).
+/// Whether a ClassPortInfo redirects requests (IBA 13.4.8.1).
 fn redirects(data: &[u8; CC_DATA_LEN]) -> bool {
     let mut bytes = *data;
     ClassPortInfo::from_prefix_mut(&mut bytes).is_some_and(|info| {

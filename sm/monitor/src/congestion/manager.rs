@@ -1,4 +1,4 @@
-//! The state machine that reads and writes the settings of all agents.
+//! The state machine that reads and writes the congestion control settings of all agents.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use super::agent::{Agent, Device};
 use crate::counters::Routes;
 
-/// Time until another attempt where the transport takes no more datagrams.
+/// Time until another attempt, if the transport accepts no more datagrams.
 const SEND_PAUSE: Duration = Duration::from_millis(20);
 
 /// A request to be sent.
@@ -27,11 +27,11 @@ const SEND_PAUSE: Duration = Duration::from_millis(20);
 pub struct Transmit {
     /// The datagram.
     pub datagram: Datagram,
-    /// How long its answer is of use.
+    /// Time for which the answer is of use.
     pub timeout: Duration,
 }
 
-/// A request without an answer so far.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     agent: PortKey,
@@ -41,8 +41,8 @@ struct Flight {
 
 /// Reads and writes the settings of congestion control.
 ///
-/// The owner calls [`CongestionManager::follow`] with each new model of the subnet, and
-/// [`CongestionManager::poll_transmit`] while it may write hardware; it passes datagrams of the
+/// The owner calls [`CongestionManager::follow`] with each new model of the subnet, calls
+/// [`CongestionManager::poll_transmit`] while it may write hardware, and passes datagrams of the
 /// class to [`CongestionManager::handle`]. There is a record for each end port with a LID that the
 /// policy concerns, and at most one request in flight to each.
 #[derive(Clone, Default, Debug)]
@@ -50,23 +50,23 @@ pub struct CongestionManager {
     policy: Arc<CongestionPolicy>,
     fabric: Arc<Fabric>,
     agents: BTreeMap<PortKey, Agent>,
-    /// The turns of agents without a request in flight.
+    /// Turns of the agents without a request in flight.
     queue: BTreeSet<(Time, PortKey)>,
-    /// By the lower half of their transaction identifier; at most `policy.window`.
+    /// Requests in flight by the lower half of their transaction ID; at most `policy.window`.
     flights: HashMap<u32, Flight>,
     deadlines: BTreeSet<(Time, u32)>,
     next_tid: u32,
-    /// The agents of each status but [`AgentStatus::Pending`] and [`AgentStatus::Set`], those of
-    /// switches apart.
-    apart: BTreeMap<(AgentStatus, bool), BTreeSet<PortKey>>,
+    /// Agents by (status, whether it is a switch's), without those in the statuses
+    /// [`AgentStatus::Pending`] and [`AgentStatus::Set`].
+    not_set: BTreeMap<(AgentStatus, bool), BTreeSet<PortKey>>,
     view: CongestionView,
-    /// A status has changed since the last [`CongestionManager::take_news`].
+    /// Whether a status has changed since the last [`CongestionManager::take_news`].
     news: bool,
 }
 
 impl CongestionManager {
     /// A manager that has read nothing. `first_tid` should differ from that of an earlier process,
-    /// whose answers may still come.
+    /// whose answers may still arrive.
     pub fn new(policy: Arc<CongestionPolicy>, first_tid: u32) -> CongestionManager {
         CongestionManager {
             policy,
@@ -75,7 +75,7 @@ impl CongestionManager {
         }
     }
 
-    /// Uses another policy from now on: with a different one, all agents are read anew.
+    /// Changes the policy. If it differs from the former one, all agents are read again.
     pub fn configure(&mut self, policy: &Arc<CongestionPolicy>) {
         if self.policy != *policy {
             self.policy = policy.clone();
@@ -88,7 +88,7 @@ impl CongestionManager {
         self.policy.enabled
     }
 
-    /// Forgets all agents: another manager may write them from now on.
+    /// Forgets all agents, because another manager may write them from now on.
     pub fn forget_all(&mut self) {
         if self.agents.is_empty() && self.fabric.is_empty() {
             return;
@@ -101,8 +101,7 @@ impl CongestionManager {
         };
     }
 
-    /// Takes over the nodes, LIDs and links of a model of the subnet. Returns whether it is another
-    /// one than before.
+    /// Follows a new model of the subnet. Returns whether it differs from the former one.
     pub fn follow(&mut self, fabric: &Arc<Fabric>, now: Time) -> bool {
         if !self.policy.enabled || Arc::ptr_eq(&self.fabric, fabric) {
             return false;
@@ -139,7 +138,7 @@ impl CongestionManager {
         self.forget_ports(node.guid, &present);
     }
 
-    /// The kind of device, if the policy concerns it.
+    /// The kind of device of `node`; `None` if the policy does not concern it.
     fn device(&self, node: &Node) -> Option<Device> {
         let is_enhanced = || {
             node.switch
@@ -158,7 +157,7 @@ impl CongestionManager {
         }
     }
 
-    /// Forgets the agents of a node but those of these ports.
+    /// Forgets the agents of a node, except those of these ports.
     fn forget_ports(&mut self, node: Guid, present: &BTreeSet<PortNum>) {
         let all = PortKey::new(node, PortNum(0))..=PortKey::new(node, PortNum(255));
         let keys = self.agents.range(all).map(|(&key, _)| key);
@@ -168,11 +167,11 @@ impl CongestionManager {
             self.agents.remove(&key);
             self.view.remove(key);
             self.news = true;
-            // An answer to a request in flight finds no agent.
+            // An answer to a request in flight will find no agent.
         }
     }
 
-    /// The next request, if the window has room for one.
+    /// The next request; `None` if none is due or the window is full.
     pub fn poll_transmit(&mut self, routes: &Routes, now: Time) -> Option<Transmit> {
         let window = self.policy.window as usize;
         if !self.policy.enabled || self.flights.len() >= window {
@@ -216,22 +215,22 @@ impl CongestionManager {
     fn free_tid(&mut self) -> u32 {
         loop {
             self.next_tid = self.next_tid.wrapping_add(1);
-            // The window is far smaller than the number of identifiers.
+            // The window is far smaller than the number of transaction IDs, so that this loop ends.
             if self.next_tid != 0 && !self.flights.contains_key(&self.next_tid) {
                 return self.next_tid;
             }
         }
     }
 
-    /// The transport did not take the request with this identifier: it is as if it had not been
-    /// sent.
+    /// Handles a request with this transaction ID that the transport did not accept, as if it had
+    /// not been polled.
     pub fn not_sent(&mut self, tid: Tid, now: Time) {
         if let Some(flight) = self.land(tid.low()) {
             self.change(flight.agent, |agent, _| agent.due = Some(now + SEND_PAUSE));
         }
     }
 
-    /// Takes a datagram of the class.
+    /// Handles a datagram of the class.
     pub fn handle(&mut self, datagram: &Datagram, now: Time) {
         let header = MadHeader::of(&datagram.mad);
         let tid = header.tid().low();
@@ -251,14 +250,14 @@ impl CongestionManager {
         }
     }
 
-    /// The transport gave up on a request.
+    /// Handles a request that the transport gave up on.
     pub fn on_send_failed(&mut self, tid: Tid, now: Time) {
         if let Some(flight) = self.land(tid.low()) {
             self.change(flight.agent, |agent, _| agent.on_silence(now));
         }
     }
 
-    /// Gives up on requests that are due.
+    /// Handles requests whose time is over.
     pub fn handle_deadline(&mut self, now: Time) {
         while let Some(&(deadline, tid)) = self.deadlines.first()
             && deadline <= now
@@ -269,7 +268,8 @@ impl CongestionManager {
         }
     }
 
-    /// When there is something to do next; `may_send`: requests may leave.
+    /// Time of the next action; `may_send` says whether requests may be sent. `None` if there is
+    /// nothing to do.
     pub fn next_deadline(&self, may_send: bool) -> Option<Time> {
         let has_room = self.flights.len() < self.policy.window as usize;
         let turn = self.queue.first().map(|&(due, _)| due);
@@ -278,8 +278,8 @@ impl CongestionManager {
         turn.into_iter().chain(silence).min()
     }
 
-    /// Whether a status has changed since the last call, and no request is in flight or has its
-    /// turn at `now`: readers then see the result of a round, and not each answer.
+    /// Whether a status has changed since the last call, and no request is in flight or due at
+    /// `now`. So readers see the result of a round, and not each answer.
     pub fn take_news(&mut self, now: Time) -> bool {
         let is_busy = self.queue.first().is_some_and(|&(due, _)| due <= now);
         if is_busy || !self.flights.is_empty() {
@@ -288,7 +288,7 @@ impl CongestionManager {
         std::mem::take(&mut self.news)
     }
 
-    /// The state of all agents.
+    /// The status of all agents.
     pub fn view(&self) -> &CongestionView {
         &self.view
     }
@@ -299,12 +299,12 @@ impl CongestionManager {
         Some(flight)
     }
 
-    /// Changes an agent, and with it the lists that it is in.
+    /// Changes an agent, and updates the lists that it is in.
     fn change(&mut self, key: PortKey, change: impl FnOnce(&mut Agent, &CongestionPolicy)) {
         let Some(mut agent) = self.agents.get(&key).cloned() else {
             return;
         };
-        // An agent with a turn was replaced after the request: the answer is to the one before.
+        // An agent with a turn has replaced the one that was asked: the answer is not for it.
         if agent.due.is_some() {
             return;
         }
@@ -318,14 +318,14 @@ impl CongestionManager {
         self.queue.extend(agent.due.map(|due| (due, key)));
         if !matches!(report.status, AgentStatus::Pending | AgentStatus::Set) {
             let place = (report.status, key.port == PortNum::ZERO);
-            self.apart.entry(place).or_default().insert(key);
+            self.not_set.entry(place).or_default().insert(key);
         }
         self.news |= self.view.agent(key) != Some(&report);
         self.view.put(key, report);
         self.agents.insert(key, agent);
     }
 
-    /// Takes an agent out of the lists beside the records.
+    /// Removes an agent from the lists, but not its record.
     fn take_out(&mut self, key: PortKey) {
         let Some(agent) = self.agents.get(&key) else {
             return;
@@ -334,19 +334,19 @@ impl CongestionManager {
             self.queue.remove(&(due, key));
         }
         let place = (agent.report().status, key.port == PortNum::ZERO);
-        if let Some(same) = self.apart.get_mut(&place) {
+        if let Some(same) = self.not_set.get_mut(&place) {
             same.remove(&key);
             if same.is_empty() {
-                self.apart.remove(&place);
+                self.not_set.remove(&place);
             }
         }
     }
 
-    /// Findings for operators: devices that could have the settings and do not, and the number
-    /// of those without congestion control.
+    /// Findings about devices that could have the settings and do not, and the number of devices
+    /// without congestion control.
     pub fn findings(&self, name: impl Fn(Guid) -> String) -> Vec<Finding> {
         let troubles = self
-            .apart
+            .not_set
             .iter()
             .filter(|((status, _), _)| status.is_trouble());
         let mut findings: Vec<Finding> = troubles
@@ -375,7 +375,7 @@ impl CongestionManager {
 
     fn without_agent(&self) -> Option<Finding> {
         let absent = |of_switches: bool| -> usize {
-            let all = self.apart.iter();
+            let all = self.not_set.iter();
             let absent = all.filter(|((status, is_switch), _)| {
                 !status.is_trouble() && *is_switch == of_switches
             });
@@ -393,13 +393,13 @@ impl CongestionManager {
     }
 }
 
-/// Whether general service datagrams reach a port and come back.
+/// Whether general service datagrams reach a port, and answers return.
 fn is_manageable(node: &Node, port: &Port) -> bool {
     let has_link = node.is_switch() || port.state() == PortState::Active;
     has_link && port.lid() != Lid::NONE && !node.unmanageable
 }
 
-/// Whether a link of the node came up, after which it may have been reset.
+/// Whether a link of the node came up, after which the node may have been reset.
 fn came_up(node: &Node, earlier: Option<&Node>) -> bool {
     let Some(earlier) = earlier else { return true };
     let mut ports = node.ports.iter().zip(&earlier.ports);

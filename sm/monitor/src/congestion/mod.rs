@@ -1,11 +1,11 @@
-//! Congestion control (IBA annex A10): how switches mark packets that wait, and how adapters slow
-//! down.
+//! Congestion control (IBA annex A10): how switches mark packets that wait, and how adapters then
+//! slow down.
 //!
 //! [`CongestionManager`] is a state machine without I/O. It reads the settings of every agent of
-//! the class by general service datagrams, compares them with the [`CongestionPolicy`](rsm_config::CongestionPolicy), and writes
-//! those that differ. The core owns it, and sends its datagrams only while it may write hardware
-//! and no other work is under way. While the feature is off, no datagram of the class is sent, and
-//! devices keep what they hold.
+//! the class by general service datagrams, compares them with the
+//! [`CongestionPolicy`](rsm_config::CongestionPolicy), and writes those that differ. The core owns
+//! it, and sends its datagrams only while it may write hardware and no other work is under way.
+//! While the feature is off, no datagram of the class is sent, and devices keep their settings.
 //!
 //! ```text
 //! ClassPortInfo ─▶ CongestionInfo ─▶ CongestionKeyInfo ─▶ settings of a switch ─────────────▶ Set
@@ -14,8 +14,8 @@
 //!   no agent: not asked again
 //! ```
 //!
-//! An agent is read again when its port comes up anew, when a link of its switch comes up (the
-//! switch may have been reset), and when the policy changes.
+//! An agent is read again when its port comes up, when a link of its switch comes up (the switch
+//! may have been reset), and when the policy changes.
 
 mod agent;
 mod manager;

@@ -1,4 +1,4 @@
-//! One agent of performance management: what it can, and the reading under way.
+//! One agent of performance management: its capabilities, and the reading under way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use super::request::{Capabilities, Redirect, Redirection, Request, class_port_in
 use super::snapshot::{AgentCounters, AgentState};
 
 /// Time after which an agent's capabilities, and what it refused, are read again: its firmware may
-/// be another one.
+/// have changed.
 const CAPABILITIES_EVERY: Duration = Duration::from_secs(3600);
 
-/// The longest pause of an agent that does not answer.
+/// Longest pause of an agent that does not answer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// The shortest time until an agent that has no time is asked again.
+/// Shortest time until a busy agent is asked again.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
-/// How many redirections in a row are followed.
+/// Bound of successive redirections that are followed.
 const REDIRECTIONS: u8 = 3;
 
 /// The attributes that an agent has refused.
@@ -40,38 +40,39 @@ struct Refused {
     corrections: bool,
 }
 
-/// A reading under way.
+/// One reading of an agent's counters, under way.
 #[derive(Clone, Debug)]
 struct Round {
     begun: Time,
-    /// Whether ports are read in any case.
+    /// Whether ports are read even if the sum has not moved.
     ports: bool,
     /// Whether 32-bit error counters of the ports are read.
     errors: bool,
     sums_done: bool,
-    /// The index of the port to read next, or whose second attribute is missing.
+    /// Index of the port to read next, or whose second attribute is missing.
     cursor: usize,
-    /// The answer of the first attribute of the port at the cursor.
+    /// Answer to the first attribute of the port at the cursor.
     partial: Option<Sample>,
-    /// Requests for causes, to be sent before the next port: three at most.
+    /// Requests for causes, to be sent before the next port; three at most.
     causes: Vec<Request>,
     redirections: u8,
     attempt: u8,
 }
 
-/// An agent.
+/// An agent of performance management, and its readings.
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
     pub(super) shown: Arc<AgentCounters>,
-    /// The agent's turn in the collector's queue; `None` while a request is in flight.
+    /// Time of the agent's turn in the collector's queue; `None` while a request is in flight.
     pub(super) due: Option<Time>,
-    /// Whether each port, by index, has a cable with a link.
+    /// Whether each port, by index, has a cable whose link is up.
     linked: Box<[bool]>,
-    /// The other end of the cable that each port, by index, has or had last.
+    /// Other end of each port's present or last cable, by index.
     cables: Box<[Option<PortKey>]>,
     sums_at: Time,
     ports_at: Time,
-    /// No port is read before: a sum that moves all the time does not read all ports all the time.
+    /// Time before which no port is read, so that a sum that moves all the time does not cause
+    /// constant reading of all ports.
     not_before: Time,
     /// Whether the sum of error counters has moved since the ports were read.
     has_moved: bool,
@@ -84,7 +85,7 @@ pub(super) struct Agent {
     failures: u16,
 }
 
-/// The collector's next step after an answer.
+/// Next step of the collector after an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// Send the next request of the reading.
@@ -93,7 +94,7 @@ pub(super) enum Next {
     Wait,
 }
 
-/// The kind of an answer.
+/// Kind of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Read { reset: bool },
@@ -103,7 +104,7 @@ pub(super) enum Verdict {
 }
 
 impl Agent {
-    /// The agent of the end port `key`, to be read first at `first`.
+    /// Creates the agent of the end port `key`, with its first reading at `first`.
     pub(super) fn new(node: &Node, key: PortKey, first: Time) -> Agent {
         let is_switch = node.kind() == NodeType::Switch;
         let (start, count) = match is_switch {
@@ -142,7 +143,7 @@ impl Agent {
         agent
     }
 
-    /// Takes over the LID and links of `node`.
+    /// Follows LID and links of `node`.
     pub(super) fn follow(&mut self, node: &Node) {
         let key = self.shown.key;
         let lid = node
@@ -153,7 +154,7 @@ impl Agent {
         let shown = Arc::make_mut(&mut self.shown);
         if shown.lid != lid {
             shown.lid = lid;
-            // It may be another device at the LID by now.
+            // The LID may belong to another device now.
             self.redirect = None;
         }
         for (index, reading) in shown.ports.iter_mut().enumerate() {
@@ -161,7 +162,8 @@ impl Agent {
             let Some(port) = node.ports.get(number) else {
                 continue;
             };
-            // A link that was down in between has the same cable: its errors count on.
+            // A link that was down in between has the same cable, so that its errors continue to
+            // count.
             if let Some(peer) = port.peer
                 && self.cables[index]
                     .replace(peer)
@@ -175,7 +177,7 @@ impl Agent {
         }
     }
 
-    /// Whether the agent is for as many ports as `node` has.
+    /// Whether the agent has as many ports as `node`.
     pub(super) fn fits(&self, node: &Node) -> bool {
         !self.shown.is_switch || self.shown.ports.len() == node.ports.len()
     }
@@ -195,7 +197,7 @@ impl Agent {
         !self.refused.wide && self.capabilities().wide()
     }
 
-    /// Whether all counters of a port come in one answer.
+    /// Whether one answer has all counters of a port.
     fn has_wide_errors(&self) -> bool {
         self.has_wide() && self.capabilities().wide_errors()
     }
@@ -204,7 +206,7 @@ impl Agent {
         self.has_wide() || !self.refused.narrow
     }
 
-    /// When it wants its turn.
+    /// The time at which the agent wants its turn.
     pub(super) fn wants(&self) -> Time {
         let reading = match self.has_sums() {
             true => self.sums_at.min(self.ports_at),
@@ -220,7 +222,7 @@ impl Agent {
         self.redirect.as_deref()
     }
 
-    /// The next request of the reading under way, or of one that begins now; `None` where there is
+    /// The next request of the reading under way, or of one that begins now; `None` if there is
     /// nothing to read.
     pub(super) fn next_request(&mut self, now: Time) -> Option<Request> {
         if self.round.is_none() {
@@ -265,7 +267,7 @@ impl Agent {
         })
     }
 
-    /// Whether the request under way may be sent once more.
+    /// Whether the request under way may be repeated once more, given the limit `repetitions`.
     pub(super) fn may_repeat(&mut self, repetitions: u8) -> bool {
         let Some(round) = &mut self.round else {
             return false;
@@ -274,7 +276,7 @@ impl Agent {
         round.attempt <= repetitions
     }
 
-    /// Ends the reading under way, and sets the times of the next ones.
+    /// Ends the reading under way, and schedules the next ones.
     pub(super) fn end_round(&mut self, config: &CountersConfig, now: Time) {
         let Some(round) = self.round.take() else {
             return;
@@ -292,16 +294,17 @@ impl Agent {
             self.not_before = now + config.interval * 2;
             self.has_moved = false;
         } else if self.ports_at <= now {
-            // Nothing can be read.
+            // Nothing of this agent can be read.
             self.ports_at = now + config.ports_interval;
         }
     }
 
-    /// The agent did not answer: it has its next turn after a pause, twice as long each time.
+    /// Handles an agent that did not answer: its next turn comes after a pause, which doubles each
+    /// time.
     pub(super) fn fail(&mut self, config: &CountersConfig, now: Time) {
         self.failures = self.failures.saturating_add(1);
         if self.redirect.take().is_some() {
-            // The agent that it named may be gone: ask anew.
+            // The redirection target may be gone: ClassPortInfo is read again.
             self.capabilities_at = now;
         }
         let doubled = config.interval * (1u32 << self.failures.min(16));
@@ -309,7 +312,7 @@ impl Agent {
         self.set_state(AgentState::Silent(self.failures));
     }
 
-    /// The agent has no time: it has its next turn after the usual time.
+    /// Handles a busy agent: its next turn comes after the usual time.
     pub(super) fn give_time(&mut self, config: &CountersConfig, now: Time) {
         self.pause(config.interval.max(BUSY_PAUSE), now);
         self.set_state(AgentState::Silent(self.failures.max(1)));
@@ -326,7 +329,7 @@ impl Agent {
         }
     }
 
-    /// Takes the answer to `request`.
+    /// Handles the answer to `request`.
     pub(super) fn take(
         &mut self,
         request: Request,
@@ -385,7 +388,7 @@ impl Agent {
         }
     }
 
-    /// The agent cannot be read until its capabilities are read again.
+    /// Stops reading the agent until its capabilities are read again.
     fn give_up(&mut self, now: Time) -> Next {
         self.capabilities_at = now + CAPABILITIES_EVERY;
         self.redirect = None;
@@ -399,7 +402,7 @@ impl Agent {
         shown.capabilities = capabilities.mask;
         shown.capabilities2 = capabilities.mask2;
         match redirection {
-            // The agent that it names may name itself.
+            // The named agent may redirect to itself.
             Redirection::To(to) if self.redirect.as_deref() != Some(&to) => {
                 self.redirected(Redirection::To(to), now)
             }
@@ -422,7 +425,7 @@ impl Agent {
         let is_full = |counter: Counter| {
             sample.narrow.has(counter) && counter.narrow_max() == Some(sample.values[counter])
         };
-        // A sum at its end hides what moves.
+        // A sum at its end hides which counters move.
         let moves = |counter: &Counter| {
             let value = sample.values[*counter];
             let differs = before
@@ -438,7 +441,7 @@ impl Agent {
         Next::GoOn
     }
 
-    /// Takes one or both attributes of a port. Returns whether a counter was reset.
+    /// Records one or both attributes of a port. Returns whether a counter was reset.
     fn take_port(&mut self, request: Request, data: &[u8; PERF_DATA_LEN], now: Time) -> bool {
         let capabilities = self.capabilities();
         let wide_errors = self.has_wide_errors();
@@ -456,7 +459,8 @@ impl Agent {
         self.store(&sample, now)
     }
 
-    /// Stores the sample of the port at the cursor, and goes on to the next one.
+    /// Stores the sample of the port at the cursor, and moves to the next port. Returns whether a
+    /// counter was reset.
     fn store(&mut self, sample: &Sample, now: Time) -> bool {
         let refused = self.refused;
         let tells_corrections = self.capabilities().corrections() && !refused.corrections;
@@ -505,11 +509,11 @@ impl Agent {
         }
     }
 
-    /// The agent does not know the attribute, or refuses the port.
+    /// Handles an answer that the agent does not know the attribute, or refuses the port.
     fn refuse(&mut self, request: Request, status: Status, now: Time) -> Next {
         let is_of_port = status.code() == Status::INVALID_FIELD && !request.is_of_all_ports();
         match request {
-            // Such an agent has PortCounters at least.
+            // An agent without capabilities has at least PortCounters.
             Request::Capabilities => self.capabilities_at = now + CAPABILITIES_EVERY,
             Request::RcvCauses(_) => {
                 self.refused.rcv_causes |= !is_of_port;
@@ -525,7 +529,7 @@ impl Agent {
             }
             _ if request.is_of_all_ports() => self.refused.sums = true,
             Request::Wide(_) | Request::Narrow(_) if is_of_port => {
-                // A port beyond those that count. What the other attribute gave is kept.
+                // The port is beyond those that count. What the other attribute showed is kept.
                 self.keep_partial(now);
             }
             Request::Wide(_) => self.refused.wide = true,
@@ -559,14 +563,14 @@ impl Agent {
     }
 }
 
-/// The time after `at`, in steps of `every`, that is not over; the phase stays unless it is late by
-/// more than a step.
+/// The next time after `at`, in steps of `every`, that is not before `now`; the phase stays unless
+/// it is late by more than one step.
 fn next(at: Time, every: Duration, now: Time) -> Time {
     let next = at + every;
     if next > now { next } else { now + every }
 }
 
-/// Bytes a second that a link carries in one direction; zero if its rate is not known.
+/// Bytes per second that a link carries in one direction; zero if its rate is not known.
 fn link_bytes(port: &Port) -> f32 {
     let rate = port.link_rate();
     rate.map_or(0.0, |rate| rate.data_mbps() as f32 * 125_000.0)

@@ -1,24 +1,24 @@
-//! The causes of errors, as the attributes of details tell them.
+//! The causes of errors, from the attributes with details.
 
 use rsm_mad::wire::perf::{
     PERF_DATA_LEN, PortExtendedSpeedsCounters, PortRcvErrorDetails, PortXmitDiscardDetails,
 };
 
-/// The causes of PortRcvErrors and PortXmitDiscards as last read, where they moved. Counters of 16
-/// bits, which stay at their highest value.
+/// The causes of PortRcvErrors and PortXmitDiscards as last read, if these moved. The counters have
+/// 16 bits and stay at their highest value.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Causes {
-    /// The causes of PortRcvErrors; `None` if the device does not tell, or has not been asked.
+    /// Causes of PortRcvErrors; `None` if the device does not show them, or has not been asked.
     pub rcv: Option<RcvCauses>,
-    /// The causes of PortXmitDiscards; `None` as above.
+    /// Causes of PortXmitDiscards; `None` if the device does not show them, or has not been asked.
     pub xmit: Option<XmitCauses>,
-    /// The blocks and symbols of forward error correction, where errors of the link moved; `None` as
-    /// above.
+    /// Blocks and symbols of forward error correction, read if errors of the link moved; `None` if
+    /// the device does not show them, or has not been asked.
     pub corrections: Option<Corrections>,
 }
 
-/// The blocks that Reed-Solomon correction mended, and those that it did not (IBA 16.1.4.12).
-/// Counters that stay at their highest value.
+/// Blocks that Reed-Solomon correction corrected, and those that it could not (IBA 16.1.4.12). The
+/// counters stay at their highest value.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Corrections {
     /// SyncHeaderErrorCounter.

@@ -1,4 +1,4 @@
-//! The state machine that reads the agents.
+//! The state machine that reads the counters of all agents.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,32 +21,33 @@ use super::request::{Request, answered_port, p_key_index};
 use super::snapshot::{AgentState, CountersSnapshot, Holds};
 use super::stats::CollectorStats;
 
-/// How often a request without an answer is repeated before its agent gets a pause.
+/// Repetitions of an unanswered request before its agent gets a pause.
 const REPETITIONS: u8 = 1;
 
-/// Time until another attempt where the transport takes no more datagrams, or its port is down.
+/// Time until another attempt, if the transport accepts no more datagrams, or its port is down.
 const SEND_PAUSE: Duration = Duration::from_millis(20);
 
-/// Requests that may be sent at once after a pause, in time at the configured rate.
+/// Length of a burst after a pause: as many requests as the configured rate allows in this time.
 const BURST: Duration = Duration::from_millis(50);
 
-/// The time over which first readings are spread, so that agents keep apart from then on.
+/// Time over which the first readings are spread, so that agents have different phases from then
+/// on.
 const FIRST_SPREAD: Duration = Duration::from_secs(2);
 
-/// The subnet, as far as requests to agents depend on it.
+/// State of the subnet that requests to agents depend on.
 #[derive(Clone, Default, Debug)]
 pub struct CountedSubnet {
     /// Whether this subnet manager is master; others read no counters.
     pub is_master: bool,
-    /// The nodes, LIDs and links.
+    /// Nodes, LIDs and links.
     pub fabric: Arc<Fabric>,
-    /// The service levels of the plan; `None` before the first one.
+    /// Service levels of the plan; `None` before the first plan.
     pub levels: Option<PlannedLevels>,
-    /// The service level where any will do, 0 to 15.
+    /// Service level for destinations that need no particular one, 0 to 15.
     pub sl: u8,
 }
 
-/// The service levels by which a plan's routes lead from the subnet manager's port.
+/// The service levels of a plan's routes from the subnet manager's port.
 #[derive(Clone, Debug)]
 pub struct PlannedLevels {
     /// The switch graph of the plan.
@@ -58,7 +59,7 @@ pub struct PlannedLevels {
 }
 
 impl PlannedLevels {
-    /// The service level of packets to a LID; `None` where any will do.
+    /// The service level of packets to a LID; `None` if any will do.
     fn to(&self, lid: Lid) -> Option<u8> {
         let switch = |lid| Some(self.topology.destination_of(lid)?.switch);
         let lanes = &self.routing.lanes;
@@ -66,17 +67,18 @@ impl PlannedLevels {
     }
 }
 
-/// How packets get to agents: P_Keys of the own port, and service levels.
+/// How to address agents: P_Keys of the own port, and service levels.
 #[derive(Clone, Default, Debug)]
 pub struct Routes {
     p_keys: Vec<PKey>,
     levels: Option<PlannedLevels>,
-    /// The service level where any will do, 0 to 15.
+    /// Service level for destinations that need no particular one, 0 to 15.
     sl: u8,
 }
 
 impl Routes {
-    /// Routes of a model, with the service level `sl` where any will do.
+    /// Creates routes in a model; `sl` is the service level for destinations that need no
+    /// particular one.
     pub fn new(fabric: &Fabric, levels: Option<PlannedLevels>, sl: u8) -> Routes {
         let own = fabric.local.map(|at| fabric.port(at));
         let image = own.and_then(|port| port.p_keys.as_ref());
@@ -87,7 +89,7 @@ impl Routes {
         }
     }
 
-    /// The agent of general services at a LID.
+    /// The address of the general services agent at a LID.
     pub fn to(&self, lid: Lid) -> RemoteAddress {
         let default = p_key_index(&self.p_keys, PKey::DEFAULT_FULL).unwrap_or(0);
         RemoteAddress {
@@ -114,11 +116,11 @@ impl Routes {
 pub struct Transmit {
     /// The datagram.
     pub datagram: Datagram,
-    /// How long its answer is of use.
+    /// Time for which the answer is of use.
     pub timeout: Duration,
 }
 
-/// A request without an answer so far.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     agent: PortKey,
@@ -127,12 +129,12 @@ struct Flight {
     deadline: Time,
 }
 
-/// Reads the counters of all ports, again and again.
+/// Reads the counters of all ports repeatedly.
 ///
-/// The owner calls [`Collector::poll_transmit`] until there is nothing more to send, then waits for
-/// datagrams ([`Collector::handle`]) or [`Collector::next_deadline`], whichever comes first.
-/// [`Collector::follow`] tells it of each change of the subnet. While it reads, it has a record
-/// for each end port of the fabric and for each port of a switch; it forgets those that leave.
+/// The owner calls [`Collector::poll_transmit`] until it returns nothing, then waits for datagrams
+/// ([`Collector::handle`]) or until [`Collector::next_deadline`]. It reports each change of the
+/// subnet by [`Collector::follow`]. While it reads, the collector has a record for each end port of
+/// the fabric and for each port of a switch; it forgets those that leave.
 #[derive(Clone, Default)]
 pub struct Collector {
     config: CountersConfig,
@@ -140,20 +142,20 @@ pub struct Collector {
     is_master: bool,
     fabric: Arc<Fabric>,
     agents: BTreeMap<PortKey, Agent>,
-    /// The turns of the agents without a request in flight.
+    /// Turns of the agents without a request in flight.
     queue: BTreeSet<(Time, PortKey)>,
-    /// By the lower half of their transaction identifier; at most `config.window`.
+    /// Requests in flight by the lower half of their transaction ID; at most `config.window`.
     flights: HashMap<u32, Flight>,
     deadlines: BTreeSet<(Time, u32)>,
     next_tid: u32,
-    /// The next request leaves no earlier.
+    /// Time before which the next request must not be sent.
     paced: Time,
     stats: CollectorStats,
 }
 
 impl Collector {
     /// A collector that has read nothing. `first_tid` should differ from that of an earlier
-    /// process, whose answers may still come.
+    /// process, whose answers may still arrive.
     pub fn new(config: CountersConfig, first_tid: u32) -> Collector {
         Collector {
             config,
@@ -162,7 +164,7 @@ impl Collector {
         }
     }
 
-    /// Uses other settings from now on. Requests in flight keep theirs.
+    /// Changes the settings. Requests in flight keep the former ones.
     pub fn configure(&mut self, config: CountersConfig, now: Time) {
         let was_collecting = self.is_collecting();
         let before = std::mem::replace(&mut self.config, config);
@@ -174,8 +176,8 @@ impl Collector {
         self.turn(was_collecting, now);
     }
 
-    /// Takes over the nodes, LIDs and links of the subnet. Reads only while this subnet manager is
-    /// master.
+    /// Follows nodes, LIDs and links of the subnet. Counters are read only while this subnet
+    /// manager is master.
     pub fn follow(&mut self, subnet: CountedSubnet, now: Time) {
         let was_collecting = self.is_collecting();
         self.is_master = subnet.is_master;
@@ -197,7 +199,7 @@ impl Collector {
         self.config.enabled && self.is_master
     }
 
-    /// Begins or ends reading.
+    /// Begins or ends reading, if that changed.
     fn turn(&mut self, was_collecting: bool, now: Time) {
         if was_collecting == self.is_collecting() {
             return;
@@ -231,7 +233,8 @@ impl Collector {
         };
         let fitting: BTreeSet<PortKey> = keys.iter().copied().filter(|&key| stays(key)).collect();
         self.forget(node.guid, |key| !fitting.contains(&key));
-        // The records of a large fabric take memory, which readings alone are worth.
+        // The records of a large fabric take much memory, and are kept only while counters are
+        // read.
         let is_collecting = self.is_collecting();
         for key in keys {
             match self.agents.get_mut(&key) {
@@ -257,11 +260,11 @@ impl Collector {
             if let Some(due) = agent.and_then(|agent| agent.due) {
                 self.queue.remove(&(due, key));
             }
-            // An answer to a request in flight finds no agent.
+            // An answer to a request in flight will find no agent.
         }
     }
 
-    /// The next request, if the window and the rate permit one.
+    /// The next request; `None` if none is due, or window or rate do not permit one.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         while self.may_send(now) {
             let &(due, key) = self.queue.first()?;
@@ -293,7 +296,7 @@ impl Collector {
             return None;
         };
         let Some(remote) = self.routes.remote(agent) else {
-            // Redirected into a partition that the own port is no member of.
+            // The redirection leads into a partition of which the own port is no member.
             agent.fail(&self.config, now);
             let at = agent.wants();
             self.enqueue(key, at, now);
@@ -318,7 +321,7 @@ impl Collector {
         })
     }
 
-    /// The transport did not take the request: it is as if it had not been sent.
+    /// Handles a request that the transport did not accept, as if it had not been polled.
     pub fn not_sent(&mut self, transmit: &Transmit, now: Time) {
         let tid = MadHeader::of(&transmit.datagram.mad).tid().low();
         if let Some(flight) = self.land(tid) {
@@ -331,7 +334,7 @@ impl Collector {
     fn free_tid(&mut self) -> u32 {
         loop {
             self.next_tid = self.next_tid.wrapping_add(1);
-            // The window is far smaller than the number of identifiers.
+            // The window is far smaller than the number of transaction IDs, so that this loop ends.
             if self.next_tid != 0 && !self.flights.contains_key(&self.next_tid) {
                 return self.next_tid;
             }
@@ -344,7 +347,7 @@ impl Collector {
         self.paced = self.paced.max(earliest) + each;
     }
 
-    /// Gives an agent its turn at `at`, or at `now` if that is over.
+    /// Queues an agent at `at`, or at `now` if that is later.
     fn enqueue(&mut self, key: PortKey, at: Time, now: Time) {
         if let Some(agent) = self.agents.get_mut(&key) {
             let at = at.max(now);
@@ -359,7 +362,7 @@ impl Collector {
         Some(flight)
     }
 
-    /// Takes a datagram of performance management, or the notice that a request had no answer.
+    /// Handles a datagram of performance management, or the notice that a request was not answered.
     pub fn handle(&mut self, inbound: &Inbound, now: Time) {
         match inbound {
             Inbound::Mad(datagram) => self.take(datagram, now),
@@ -367,7 +370,7 @@ impl Collector {
                 if let Some(flight) = self.land(tid.low()) {
                     match kind {
                         SendFailure::TimedOut => self.unanswered(&flight, now),
-                        // The own port is the cause, not the agent.
+                        // The cause is the own port, and not the agent.
                         SendFailure::Flushed | SendFailure::Other(_) => {
                             self.enqueue(flight.agent, now + SEND_PAUSE, now);
                         }
@@ -378,7 +381,7 @@ impl Collector {
         }
     }
 
-    /// Gives up on requests whose time is over.
+    /// Handles requests whose time is over.
     pub fn handle_deadline(&mut self, now: Time) {
         while let Some(&(deadline, tid)) = self.deadlines.first() {
             if deadline > now {
@@ -457,7 +460,7 @@ impl Collector {
         self.enqueue(flight.agent, at, now);
     }
 
-    /// When there is something to do without a datagram; `None` while counters are not read.
+    /// Time of the next action; `None` while counters are not read.
     pub fn next_deadline(&self) -> Option<Time> {
         let times_out = self.deadlines.first().map(|&(at, _)| at);
         let has_room = (self.flights.len() as u64) < u64::from(self.config.window);
@@ -469,7 +472,7 @@ impl Collector {
         times_out.into_iter().chain(sends).min()
     }
 
-    /// All last readings. Copies a pointer for each agent.
+    /// The last readings of all agents. Copies a pointer for each.
     pub fn snapshot(&self, now: Time) -> CountersSnapshot {
         let agents = || self.agents.values();
         let is_silent = |agent: &&Agent| matches!(agent.shown.state, AgentState::Silent(_));
@@ -491,7 +494,8 @@ impl Collector {
     }
 }
 
-/// The share of [`FIRST_SPREAD`] of an agent: the same in each run, and even over GUIDs in a row.
+/// Phase of an agent within [`FIRST_SPREAD`]: the same in each run, and evenly distributed even for
+/// successive GUIDs.
 fn phase(key: PortKey) -> Duration {
     let seed = (key.node.0 ^ u64::from(key.port.0) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     FIRST_SPREAD.mul_f64((seed >> 32) as f64 / (1u64 << 32) as f64)

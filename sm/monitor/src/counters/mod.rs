@@ -1,12 +1,12 @@
-//! The performance counters of all ports: reading them, and the last readings.
+//! The performance counters of all ports: how they are read, and the last readings.
 //!
-//! [`Collector`] is a state machine without I/O, with a window of its own: it reads the agents of
+//! [`Collector`] is a state machine without I/O, with a window of its own. It reads the agents of
 //! performance management (IBA 16.1) of the nodes in the published fabric and never writes, so that
-//! every other reader of the hardware's counters sees them as they are. [`CountersSnapshot`] is
-//! what readers get: immutable, a few pointers to copy, and shared with the collector until a
+//! every other reader of the hardware's counters sees them unchanged. Readers get a
+//! [`CountersSnapshot`]: immutable, a few pointers to copy, and shared with the collector until a
 //! reading replaces it.
 //!
-//! The daemon's thread for it is in `sm/src/daemon/counters`.
+//! `sm/src/daemon/counters` has the daemon's thread for it.
 //!
 //! # What is read, and how often
 //!
@@ -18,8 +18,8 @@
 //! | corrections | PortExtendedSpeedsCounters | where an agent has them (IsRSFECModeCountersSupported), and errors of the link moved |
 //! | adapters | each port of a channel adapter or router | every [`CountersConfig::adapters_interval`] |
 //!
-//! A port's counters come from PortCountersExtended where the agent has it, error counters and
-//! PortXmitWait from there too where it has them with 64 bits, else from PortCounters.
+//! The counters of a port come from PortCountersExtended if the agent has it, including error
+//! counters and PortXmitWait if it has them with 64 bits; otherwise from PortCounters.
 
 mod agent;
 mod causes;

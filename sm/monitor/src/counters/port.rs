@@ -1,4 +1,4 @@
-//! The readings of one port: totals, rates, and what the device cannot tell.
+//! The readings of one port: totals and rates, and which of them are not known.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use rsm_mad::wire::perf::{Counter, CounterSet};
 
 use super::causes::Causes;
 
-/// The counters that every port in use moves; the others count errors.
+/// The counters that traffic moves; all others count errors.
 pub const TRAFFIC: [Counter; 9] = [
     Counter::XmitData,
     Counter::RcvData,
@@ -20,7 +20,7 @@ pub const TRAFFIC: [Counter; 9] = [
     Counter::XmitWait,
 ];
 
-/// The counters of errors that damage of a link makes.
+/// The counters of errors that a damaged link causes.
 const OF_LINK: [Counter; 5] = [
     Counter::SymbolError,
     Counter::LinkErrorRecovery,
@@ -29,29 +29,29 @@ const OF_LINK: [Counter; 5] = [
     Counter::LocalLinkIntegrityErrors,
 ];
 
-/// How many counters count errors.
+/// Number of counters that count errors.
 const ERRORS: usize = Counter::ALL.len() - TRAFFIC.len();
 
-/// The unit of PortXmitData and PortRcvData, in bytes (IBA 16.1.3.5).
+/// Bytes in one unit of PortXmitData and PortRcvData (IBA 16.1.3.5).
 const WORD: u64 = 4;
 
-/// The values of a counter of 32 bits.
+/// Number of values of a 32-bit counter.
 const NARROW_SPAN: u64 = 1 << 32;
 
-/// A narrow counter that goes back from below this was reset: one that wraps comes from near its
-/// end, as long as it is read often enough for its rate to mean anything.
+/// Value below which a narrow counter that goes back counts as reset. A counter that wraps comes
+/// from near its end, if it is read often enough for its rate to mean anything.
 const WRAPS_FROM: u64 = NARROW_SPAN / 2;
 
-/// The time over which error rates are taken: between one and two of these.
+/// Time over which error rates are computed: between one and two of these.
 const WINDOW: Duration = Duration::from_secs(600);
 
-/// Errors count as those of at least this time, so that one error right after the first reading is
-/// no high rate.
+/// Minimum time to which errors are attributed, so that one error right after the first reading
+/// gives no high rate.
 const SHORTEST_SPAN: Duration = Duration::from_secs(300);
 
 const HOUR_S: f64 = 3600.0;
 
-/// A set of counters, a bit for each in the order of [`Counter::ALL`].
+/// A set of counters: one bit for each, in the order of [`Counter::ALL`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Mask(u32);
 
@@ -84,7 +84,7 @@ pub(super) struct Sample {
     pub(super) values: CounterSet,
     /// Counters that the device has and the answers show.
     pub(super) present: Mask,
-    /// Counters that stay at, or wrap from, the highest value of PortCounters.
+    /// Counters that stay at, or wrap from, the highest value in PortCounters.
     pub(super) narrow: Mask,
 }
 
@@ -94,10 +94,11 @@ impl Sample {
     }
 }
 
-/// A device's narrow counters at their end. IBA 16.1.3.5 lets them stay there; some wrap.
+/// How a device's narrow counters behave at their end. IBA 16.1.3.5 requires them to stay there;
+/// some wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum NarrowEnd {
-    /// None has been seen there.
+    /// No counter has been seen at its end.
     #[default]
     Unknown,
     Stays,
@@ -107,31 +108,32 @@ pub(super) enum NarrowEnd {
 /// The traffic of a port between its last two readings.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rates {
-    /// Bytes sent a second.
+    /// Bytes sent per second.
     pub xmit_bytes: f32,
-    /// Bytes received a second.
+    /// Bytes received per second.
     pub rcv_bytes: f32,
-    /// Packets sent a second.
+    /// Packets sent per second.
     pub xmit_packets: f32,
-    /// Packets received a second.
+    /// Packets received per second.
     pub rcv_packets: f32,
-    /// The share of the time in which data waited without being sent, 0 to 1, if a tick of
-    /// PortXmitWait is the time of one word of 4 bytes on the link; `None` if the device does not
-    /// count it, or the rate of the link is not known.
+    /// Share of the time in which data waited without being sent, 0 to 1, if a tick of PortXmitWait
+    /// is the time of one word of 4 bytes on the link. `None` if the device does not count it, or
+    /// the rate of the link is not known.
     pub wait_share: Option<f32>,
 }
 
-/// Errors of each kind in an hour, over the last ten to twenty minutes.
+/// Errors of each kind per hour, over the last ten to twenty minutes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ErrorRates([f32; ERRORS]);
 
 impl ErrorRates {
-    /// The errors of one counter in an hour; zero for [`TRAFFIC`].
+    /// Errors of one counter per hour; zero for [`TRAFFIC`].
     pub fn per_hour(&self, counter: Counter) -> f64 {
         error_place(counter).map_or(0.0, |place| f64::from(self.0[place]))
     }
 
-    /// All kinds together, without PortRcvRemotePhysicalErrors, whose cause is another link.
+    /// Errors per hour of all kinds, except PortRcvRemotePhysicalErrors, whose cause is another
+    /// link.
     pub fn sum(&self) -> f64 {
         let of_port = |&&counter: &&Counter| counter != Counter::RcvRemotePhysicalErrors;
         let counters = Counter::ALL.iter().filter(of_port);
@@ -142,15 +144,15 @@ impl ErrorRates {
 /// The counters of a port as last read. It has 128 bytes, and some 400 more once the port has
 /// counted an error.
 ///
-/// A total begins with the value of the hardware at the first reading and grows by what is counted
-/// since, also where the hardware's counter is reset or wraps.
+/// A total begins with the hardware's value at the first reading. It grows by everything counted
+/// since, even if the hardware's counter is reset or wraps.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortReading {
-    /// When it was read; [`Time::MAX`] before the first reading.
+    /// Time of the last reading; [`Time::MAX`] before the first one.
     at: Time,
     totals: [u64; TRAFFIC.len()],
     rates: Option<Rates>,
-    /// Bytes a second that the link carries in one direction; zero if not known.
+    /// Bytes per second that the link carries in one direction; zero if not known.
     link_bytes: f32,
     present: Mask,
     /// Counters at their end, which count no more until another program resets them.
@@ -163,13 +165,13 @@ pub struct PortReading {
 #[derive(Clone, PartialEq, Default, Debug)]
 struct Rest {
     errors: [u64; ERRORS],
-    /// The part of totals beyond the hardware's counters, by [`Counter::ALL`].
+    /// Difference between totals and the hardware's counters, in the order of [`Counter::ALL`].
     beyond: Option<Box<[u64; Counter::ALL.len()]>>,
     window: Window,
     causes: Option<Box<Causes>>,
 }
 
-/// Errors since two points in time, at least [`WINDOW`] apart once both are passed.
+/// Errors since two points in time, which are at least [`WINDOW`] apart once both are passed.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct Window {
     early: Time,
@@ -222,7 +224,7 @@ const fn traffic_place(counter: Counter) -> Option<usize> {
     None
 }
 
-/// The place of each counter among those of errors.
+/// Index of each counter among those of errors.
 const ERROR_PLACES: [Option<usize>; Counter::ALL.len()] = {
     let mut places = [None; Counter::ALL.len()];
     let (mut index, mut next) = (0, 0);
@@ -240,18 +242,18 @@ fn error_place(counter: Counter) -> Option<usize> {
     ERROR_PLACES[counter as usize]
 }
 
-/// Values of one reading beside the totals.
+/// Results of taking one reading, besides the totals.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Taken {
-    /// A counter was lower than before, and did not wrap.
+    /// Whether a counter was lower than before, and did not wrap.
     pub(super) reset: bool,
-    /// Behaviour of narrow counters, if this reading shows it.
+    /// How narrow counters behave, if this reading shows it.
     pub(super) narrow_end: Option<NarrowEnd>,
-    /// PortRcvErrors or PortRcvSwitchRelayErrors moved.
+    /// Whether PortRcvErrors or PortRcvSwitchRelayErrors moved.
     pub(super) rcv_moved: bool,
-    /// PortXmitDiscards moved.
+    /// Whether PortXmitDiscards moved.
     pub(super) xmit_moved: bool,
-    /// A counter of errors of the link moved.
+    /// Whether a counter of link errors moved.
     pub(super) link_moved: bool,
 }
 
@@ -271,70 +273,70 @@ impl Default for PortReading {
 }
 
 impl PortReading {
-    /// When it was read; `None` if it never was.
+    /// Time of the last reading; `None` if the port was never read.
     pub fn at(&self) -> Option<Time> {
         (self.at != Time::MAX).then_some(self.at)
     }
 
-    /// The count of a counter: the hardware's value at the first reading, and all since.
-    /// `None` if the port was never read, or the device does not have the counter. PortXmitData and
-    /// PortRcvData are in words of 4 bytes, as in the hardware.
+    /// The total of a counter: the hardware's value at the first reading, and everything counted
+    /// since. `None` if the port was never read, or the device does not have the counter.
+    /// PortXmitData and PortRcvData are in words of 4 bytes, as in the hardware.
     pub fn total(&self, counter: Counter) -> Option<u64> {
         self.present.has(counter).then(|| self.sum(counter))
     }
 
-    /// Bytes sent in all.
+    /// Total of bytes sent.
     pub fn xmit_bytes(&self) -> Option<u64> {
         Some(self.total(Counter::XmitData)?.saturating_mul(WORD))
     }
 
-    /// Bytes received in all.
+    /// Total of bytes received.
     pub fn rcv_bytes(&self) -> Option<u64> {
         Some(self.total(Counter::RcvData)?.saturating_mul(WORD))
     }
 
-    /// The traffic between the last two readings; `None` before the second one, where a counter
-    /// was reset between them, and where data counters of 32 bits are full or may have wrapped more
-    /// often than once.
+    /// Traffic between the last two readings. `None` before the second reading, if a counter was
+    /// reset in between, or if 32-bit data counters are full or may have wrapped more than once.
     pub fn rates(&self) -> Option<Rates> {
         self.rates
     }
 
-    /// Bytes a second that the link carries in each direction; `None` if its rate is not known.
+    /// Bytes per second that the link carries in each direction; `None` if its rate is not known.
     pub(crate) fn link_bytes_per_s(&self) -> Option<f32> {
         (self.link_bytes > 0.0).then_some(self.link_bytes)
     }
 
-    /// The busier direction of the link, as a share of its rate.
+    /// Traffic in the busier direction of the link, as a share of its rate; `None` if either is not
+    /// known.
     pub fn use_share(&self) -> Option<f32> {
         let rates = self.rates?;
         Some(rates.xmit_bytes.max(rates.rcv_bytes) / self.link_bytes_per_s()?)
     }
 
-    /// Errors in an hour; `None` if there has been none since the first reading.
+    /// Errors per hour; `None` if there have been none since the first reading.
     pub fn errors(&self) -> Option<ErrorRates> {
         let rest = self.rest.as_ref()?;
         Some(rest.window.rates(self.at))
     }
 
-    /// The causes of received errors and of discards, if they were read.
+    /// The causes of received errors and of discards; `None` if they were not read.
     pub fn causes(&self) -> Option<&Causes> {
         self.rest.as_ref()?.causes.as_deref()
     }
 
     /// Whether a counter is at its highest value and counts no more until another program resets
-    /// it: rsm never does.
+    /// it. rsm never resets counters.
     pub fn is_full(&self, counter: Counter) -> bool {
         self.full.has(counter)
     }
 
-    /// Whether any counter is.
+    /// Whether any counter is at its highest value.
     pub fn has_full(&self) -> bool {
         !self.full.is_empty()
     }
 
     /// Whether a counter was lower in the last reading than in the one before: another program
-    /// reset it, or the device began anew.
+    /// reset it, or the device was reset.
     pub fn was_reset(&self) -> bool {
         self.reset
     }
@@ -362,7 +364,7 @@ impl PortReading {
         })
     }
 
-    /// Sets a total for a value of the hardware.
+    /// Sets the total that belongs to the hardware's value `raw`.
     fn put(&mut self, counter: Counter, total: u64, raw: u64) {
         let beyond = total.wrapping_sub(raw);
         if beyond != self.beyond(counter) {
@@ -381,12 +383,12 @@ impl PortReading {
         }
     }
 
-    /// The rate of the link, in bytes a second; zero if it is not known.
+    /// Sets the rate of the link in bytes per second; zero if it is not known.
     pub(super) fn set_link(&mut self, bytes_per_s: f32) {
         self.link_bytes = bytes_per_s;
     }
 
-    /// The port has another cable: its errors so far say nothing about this one.
+    /// Starts again after the port got another cable, about which its former errors say nothing.
     pub(super) fn begin_anew(&mut self) {
         self.rates = None;
         let at = self.at;
@@ -399,7 +401,7 @@ impl PortReading {
         set(self.rest().causes.get_or_insert_default());
     }
 
-    /// Takes the next reading, of `now`.
+    /// Takes a reading made at `now`.
     pub(super) fn take(&mut self, sample: &Sample, end: NarrowEnd, now: Time) -> Taken {
         let is_first = self.at == Time::MAX;
         if is_first {
@@ -457,7 +459,7 @@ impl PortReading {
         }
     }
 
-    /// Whether the data counters say how much was carried in `elapsed`.
+    /// Whether the data counters show how much was carried in `elapsed`.
     fn tells_data(&self, sample: &Sample, end: NarrowEnd, elapsed: Duration) -> bool {
         [Counter::XmitData, Counter::RcvData]
             .into_iter()
@@ -477,7 +479,7 @@ impl PortReading {
         let seconds = elapsed.as_secs_f64();
         let rate = |counter: Counter| moved[counter] as f64 / seconds;
         let words = |counter: Counter| (rate(counter) * WORD as f64) as f32;
-        // A reading without it was made because the sum of the switch did not move.
+        // A reading without PortXmitWait was made because the sum of the switch did not move.
         let counts_wait = self.present.has(Counter::XmitWait) && !self.full.has(Counter::XmitWait);
         let wait_share = (counts_wait && self.link_bytes > 0.0)
             .then(|| (words(Counter::XmitWait) / self.link_bytes).min(1.0));
@@ -522,8 +524,8 @@ impl Step {
                 None => back.push((counter, earlier, raw)),
             }
         }
-        // A reset of a port covers its packets with its data. A lone data counter that goes back
-        // from its upper half, while others go on, has wrapped.
+        // A reset of a port includes both its packets and its data. A single data counter that goes
+        // back from its upper half, while others go on, has wrapped.
         let wraps = |&(counter, earlier, _): &(Counter, u64, u64)| {
             sample.narrow.has(counter)
                 && counter.narrow_max() == Some(NARROW_SPAN - 1)
@@ -657,7 +659,7 @@ mod tests {
         assert!(!taken.reset);
         assert_eq!(port.total(Counter::XmitData), Some(NARROW_SPAN + 50));
         assert_eq!(port.rates().unwrap().xmit_bytes, 60.0);
-        // All of them lower: that is a reset, also from near the end.
+        // All counters are lower: that is a reset, even from near the end.
         port.take(&values(near, 30), NarrowEnd::Wraps, at(20));
         let taken = port.take(&values(5, 1), NarrowEnd::Wraps, at(30));
         assert!(taken.reset && port.rates().is_none());
@@ -688,13 +690,13 @@ mod tests {
     #[test]
     fn fast_link_with_narrow_data_counters_has_no_rate_of_data() {
         let mut port = PortReading::default();
-        // 400 Gb/s pass all values in a third of a second.
+        // At 400 Gb/s, a counter passes all its values in a third of a second.
         port.set_link(5e10);
         let values = |data| sample(&[(Counter::XmitData, data)], true);
         port.take(&values(7), NarrowEnd::Unknown, at(0));
         port.take(&values(9), NarrowEnd::Unknown, at(30));
         assert_eq!(port.rates(), None);
-        // Counters that stay at their end show whether they passed it.
+        // Counters that stay at their end show whether they have reached it.
         port.take(&values(11), NarrowEnd::Stays, at(60));
         assert!(port.rates().is_some());
     }

@@ -14,11 +14,11 @@ use rsm_mad::wire::sa::{ClassPortInfo, Record as _};
 
 use super::port::{Mask, Sample, TRAFFIC};
 
-/// One request to an agent.
+/// A request to an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Request {
     Capabilities,
-    /// PortCountersExtended of a port, or of all ports together.
+    /// PortCountersExtended of a port, or of all ports together (AllPortSelect).
     Wide(u8),
     /// PortCounters.
     Narrow(u8),
@@ -47,7 +47,7 @@ impl Request {
         }
     }
 
-    /// PortSelect, which all attributes but ClassPortInfo have in byte 1.
+    /// PortSelect, which is byte 1 of all attributes but ClassPortInfo.
     pub(super) fn port_select(self) -> Option<u8> {
         match self {
             Request::Capabilities => None,
@@ -76,7 +76,7 @@ impl Request {
     }
 }
 
-/// The capabilities of an agent as far as they matter here.
+/// The capabilities of an agent that matter here.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Capabilities {
     pub(super) mask: PerfCapabilityMask,
@@ -97,7 +97,7 @@ impl Capabilities {
             || self.has(PerfCapabilityMask::EXTENDED_WIDTH_WITHOUT_CAST)
     }
 
-    /// Whether PortCountersExtended has errors and waits as well.
+    /// Whether PortCountersExtended includes errors and waits.
     pub(super) fn wide_errors(self) -> bool {
         self.wide()
             && self
@@ -105,12 +105,12 @@ impl Capabilities {
                 .contains(PerfCapabilityMask2::ADDITIONAL_COUNTERS)
     }
 
-    /// Whether PortExtendedSpeedsCounters tells what forward error correction mended.
+    /// Whether PortExtendedSpeedsCounters counts corrected blocks.
     pub(super) fn corrections(self) -> bool {
         self.has(PerfCapabilityMask::RS_FEC_COUNTERS)
     }
 
-    /// The counters that an answer to `request` has.
+    /// The counters in an answer to `request`.
     fn present(self, request: Request) -> Mask {
         let is_wide = matches!(request, Request::Wide(_));
         let counts = |counter: &Counter| match counter {
@@ -133,7 +133,7 @@ impl Capabilities {
         all.filter(counts).filter(is_there).collect()
     }
 
-    /// Adds the counters of an answer to `sample`. Counters that are there with 64 bits stay.
+    /// Adds the counters of an answer to `sample`. Keeps those that it already has with 64 bits.
     pub(super) fn read(self, request: Request, data: &[u8; PERF_DATA_LEN], sample: &mut Sample) {
         let present = self.present(request);
         let is_narrow = matches!(request, Request::Narrow(_));
@@ -154,7 +154,7 @@ impl Capabilities {
     }
 }
 
-/// Where an agent wants its requests (IBA 13.4.8.1, 13.5.1).
+/// Where an agent redirects requests (IBA 13.4.8.1, 13.5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Redirect {
     pub(super) lid: Lid,
@@ -167,17 +167,17 @@ pub(super) struct Redirect {
     pub(super) flow_label: u32,
 }
 
-/// The redirection of a ClassPortInfo.
+/// The redirection in a ClassPortInfo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Redirection {
     None,
     To(Redirect),
-    /// By GID only, or to no queue pair.
+    /// A redirection by GID only, or to no queue pair.
     Unusable,
 }
 
-/// The index of a P_Key's partition in the local port's table, and of the default one where `key`
-/// has none; `None` if the port is not in the partition.
+/// Index of the P_Key's partition in the local port's table; of the default partition if `key` has
+/// none. `None` if the port is no member of the partition.
 pub(super) fn p_key_index(table: &[PKey], key: PKey) -> Option<u16> {
     let base = |key: PKey| key.0 & 0x7FFF;
     let wanted = match base(key) {
@@ -185,7 +185,7 @@ pub(super) fn p_key_index(table: &[PKey], key: PKey) -> Option<u16> {
         wanted => wanted,
     };
     if table.is_empty() && wanted == base(PKey::DEFAULT_FULL) {
-        // A table that is not known yet is as after power-on (IBA 10.9.1.2).
+        // A table that is not known yet is assumed to be as after power-on (IBA 10.9.1.2).
         return Some(0);
     }
     let place = table.iter().position(|&held| base(held) == wanted)?;
@@ -213,7 +213,7 @@ impl Redirect {
     }
 }
 
-/// ClassPortInfo in an answer: capabilities and redirection.
+/// Parses ClassPortInfo in an answer: capabilities and redirection.
 pub(super) fn class_port_info(data: &[u8; PERF_DATA_LEN]) -> (Capabilities, Redirection) {
     let mut bytes = *data;
     let info = match ClassPortInfo::from_prefix_mut(&mut bytes) {
@@ -232,7 +232,7 @@ pub(super) fn class_port_info(data: &[u8; PERF_DATA_LEN]) -> (Capabilities, Redi
             false => Redirection::Unusable,
         }
     } else if qpn == 0 {
-        // QP 0 is subnet management's.
+        // QP 0 is for subnet management.
         Redirection::Unusable
     } else {
         Redirection::To(Redirect {
@@ -241,7 +241,7 @@ pub(super) fn class_port_info(data: &[u8; PERF_DATA_LEN]) -> (Capabilities, Redi
             qkey: info.redirect_q_key(),
             sl: info.redirect_sl(),
             p_key: info.redirect_p_key(),
-            // A GRH is needed only across routers; the LID leads there within the subnet.
+            // A GRH is needed only across routers; within the subnet, the LID leads there.
             gid: Gid::default(),
             traffic_class: info.redirect_tc(),
             flow_label: info.redirect_fl(),
@@ -250,7 +250,7 @@ pub(super) fn class_port_info(data: &[u8; PERF_DATA_LEN]) -> (Capabilities, Redi
     (capabilities, redirection)
 }
 
-/// The port of an answer's data: byte 1 of each attribute with counters.
+/// The port of an answer: byte 1 of each attribute with counters.
 pub(super) fn answered_port(data: &[u8; PERF_DATA_LEN]) -> PortNum {
     PortNum(data[1])
 }

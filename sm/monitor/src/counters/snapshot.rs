@@ -11,41 +11,40 @@ use super::config::CountersConfig;
 use super::port::PortReading;
 use super::stats::CollectorStats;
 
-/// Whether an agent answers.
+/// Whether an agent answers its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum AgentState {
     /// The agent has not been asked yet.
     #[default]
     New,
-    /// The agent's last answer was right.
+    /// The agent's last answer was valid.
     Answers,
-    /// This many requests in a row had no answer: it is asked more and more rarely, up to ten
-    /// minutes apart. At least 1 after the answer that it has no time: then it is asked again after
-    /// the usual time.
+    /// Number of successive requests without an answer: the agent is asked at growing intervals, up
+    /// to ten minutes. At least 1 after a busy answer; then it is asked again after the usual time.
     Silent(u16),
-    /// The agent knows no attribute with counters, or wants requests sent to where rsm cannot send
-    /// them. It is asked once an hour.
+    /// The agent knows no attribute with counters, or redirects requests to where rsm cannot send
+    /// them. It is asked once per hour.
     Unreadable,
 }
 
 /// The counters of the ports behind one agent: a switch, or one port of an adapter or router.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AgentCounters {
-    /// Port 0 of the switch, or the port.
+    /// Port 0 of the switch, or the port of the adapter or router.
     pub key: PortKey,
-    /// The LID that requests go to, unless the agent redirects them.
+    /// LID that requests go to, unless the agent redirects them.
     pub lid: Lid,
-    /// Whether it is a switch's.
+    /// Whether the agent belongs to a switch.
     pub is_switch: bool,
-    /// Whether it answers.
+    /// Whether the agent answers.
     pub state: AgentState,
-    /// The agent's capabilities, empty until it has told them.
+    /// Capabilities of the agent; empty until it has shown them.
     pub capabilities: PerfCapabilityMask,
-    /// Its further capabilities.
+    /// Further capabilities; empty until the agent has shown them.
     pub capabilities2: PerfCapabilityMask2,
-    /// How long the last reading of all its ports took; `None` before the first one.
+    /// Duration of the last reading of all its ports; `None` before the first one.
     pub took: Option<Duration>,
-    /// The number of the port at index 0.
+    /// Number of the port at index 0.
     pub(super) first: PortNum,
     pub(super) ports: Box<[PortReading]>,
 }
@@ -59,7 +58,7 @@ impl AgentCounters {
         read.map(|(port, reading)| (PortKey::new(self.key.node, port), reading))
     }
 
-    /// The reading of a port, if there is one.
+    /// The reading of a port; `None` if it was not read.
     pub fn port(&self, port: PortNum) -> Option<&PortReading> {
         let reading = self
             .ports
@@ -71,19 +70,19 @@ impl AgentCounters {
 /// A port with its agent.
 #[derive(Clone, Copy, Debug)]
 pub struct PortCounters<'a> {
-    /// The port.
+    /// Key of the port.
     pub key: PortKey,
-    /// Its agent.
+    /// Agent of the port.
     pub agent: &'a AgentCounters,
-    /// Its counters.
+    /// Counters of the port.
     pub reading: &'a PortReading,
 }
 
-/// How many times the interval of its kind a port may go without a reading before its last one is
-/// stale: two readings may fail, and be repeated, without a gap.
+/// Number of intervals without a reading after which a port's last one is stale: two readings may
+/// fail, and be repeated, without a gap.
 const INTERVALS_UNTIL_STALE: u32 = 3;
 
-/// How long readings hold.
+/// Times for which readings are valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Holds {
     switch_ports: Duration,
@@ -99,18 +98,18 @@ impl Holds {
     }
 }
 
-/// All last readings at one moment. A clone costs three pointers.
+/// The last readings of all agents at one moment. Clones cost three pointers.
 #[derive(Clone, Debug)]
 pub struct CountersSnapshot {
-    /// When it was taken.
+    /// Time of the snapshot.
     pub at: Time,
     /// Whether counters are being read: rsm is master, and `counters.enabled` is set. If not, the
-    /// readings are those of the time when it was.
+    /// readings are from when they were.
     pub is_collecting: bool,
-    /// Counts of the collector.
+    /// Statistics of the collector.
     pub stats: CollectorStats,
     pub(super) holds: Holds,
-    /// By ascending key.
+    /// Agents by ascending key.
     pub(super) agents: Arc<[Arc<AgentCounters>]>,
 }
 
@@ -128,7 +127,7 @@ impl Default for CountersSnapshot {
 
 impl CountersSnapshot {
     /// Whether the reading of a port is stale at `now`: the port has not been read for three times
-    /// the interval of its kind, so that its counters may have moved on.
+    /// the interval of its kind, so that its counters may have moved.
     pub fn is_stale(&self, port: &PortCounters<'_>, now: Time) -> bool {
         let holds = match port.agent.is_switch {
             true => self.holds.switch_ports,
@@ -142,7 +141,7 @@ impl CountersSnapshot {
         self.agents.iter().map(|agent| &**agent)
     }
 
-    /// The agents of a node by ascending port: one of a switch.
+    /// The agents of a node by ascending port; a switch has one.
     pub fn of_node(&self, node: Guid) -> impl Iterator<Item = &AgentCounters> {
         let start = self.agents.partition_point(|agent| agent.key.node < node);
         let rest = self.agents[start..].iter();
@@ -150,7 +149,7 @@ impl CountersSnapshot {
             .map(|agent| &**agent)
     }
 
-    /// The counters of a port, if they were read.
+    /// The counters of a port; `None` if it was not read.
     pub fn port(&self, key: PortKey) -> Option<PortCounters<'_>> {
         self.of_node(key.node).find_map(|agent| {
             let reading = agent.port(key.port)?;
@@ -162,7 +161,7 @@ impl CountersSnapshot {
         })
     }
 
-    /// The ports that have been read by ascending (node, port), from the first one above `after` on.
+    /// The ports that have been read, ascending by (node, port), from the first one above `after`.
     pub fn ports(&self, after: Option<PortKey>) -> impl Iterator<Item = PortCounters<'_>> {
         let start = after.map_or(0, |after| {
             self.agents

@@ -30,7 +30,7 @@ struct Device {
     is_silent: bool,
     /// Statuses of its answers by attribute.
     refuses: BTreeMap<u16, Status>,
-    /// What it redirects to: LID, queue pair, P_Key.
+    /// Target of redirections: LID, queue pair, P_Key.
     redirects: Option<(Lid, u32, PKey)>,
     asked: Vec<(u16, u8)>,
 }
@@ -535,7 +535,7 @@ fn records_are_made_when_reading_begins() {
     let mut bench = Bench::with(off, &modern());
     bench.run(MINUTE);
     assert_eq!((bench.sent.len(), bench.snapshot().stats.agents), (0, 0));
-    // Nor while another manager is master.
+    // The collector also sends nothing while another manager is master.
     bench.subnet.is_master = false;
     bench.follow();
     bench

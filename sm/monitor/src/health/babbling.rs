@@ -1,4 +1,4 @@
-//! Ports that send traps without an end.
+//! Babbling ports, which send traps without pause.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 
-/// The time over which traps of a port are counted.
+/// Window in which the traps of a port are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Traps within the window from which on a port babbles: an agent repeats a trap that is not
-/// repressed five times a second at most (IBA 13.4.9), and rsm represses each.
+/// Traps within the window that make a port babble: an agent repeats a trap that is not repressed
+/// at most five times per second (IBA 13.4.9), and rsm represses each.
 const STORM: u32 = 250;
 
-/// A port is quiet again after this time below the storm.
+/// Time below the limit after which a port no longer babbles.
 const QUIET: Duration = Duration::from_secs(300);
 
-/// Most ports whose traps are counted.
+/// Bound of the ports whose traps are counted.
 const PORTS: usize = 4096;
 
 /// The traps of a port within the window.
@@ -26,16 +26,16 @@ struct Traps {
     count: u32,
 }
 
-/// The traps of ports, and which of them babble.
+/// The traps of ports, and which ports babble.
 #[derive(Clone, Default, Debug)]
 pub struct Babbling {
     ports: BTreeMap<PortKey, Traps>,
-    /// The traps of the last storm of a port, and its end so far.
+    /// Traps in the last storm of each port, and its end so far.
     storms: BTreeMap<PortKey, (u32, Time)>,
 }
 
 impl Babbling {
-    /// A port has sent a trap. Returns whether it begins to babble.
+    /// Counts a trap of a port. Returns whether the port begins to babble.
     pub fn heard(&mut self, port: PortKey, now: Time) -> bool {
         if self.ports.len() >= PORTS && !self.ports.contains_key(&port) {
             let storms = &self.storms;
@@ -60,7 +60,7 @@ impl Babbling {
         self.storms.insert(port, (traps.count, now)).is_none()
     }
 
-    /// Forgets storms that are over. Returns whether there was one.
+    /// Forgets storms that are over. Returns whether there were any.
     pub fn release(&mut self, now: Time) -> bool {
         let is_over = |&(_, &(_, end)): &(&PortKey, &(u32, Time))| end + QUIET <= now;
         let over = self.storms.iter().filter(is_over);
@@ -72,12 +72,12 @@ impl Babbling {
         !over.is_empty()
     }
 
-    /// When [`Babbling::release`] forgets the next storm.
+    /// Time at which [`Babbling::release`] forgets the next storm; `None` without a storm.
     pub fn next_release(&self) -> Option<Time> {
         self.storms.values().map(|&(_, end)| end + QUIET).min()
     }
 
-    /// The ports that babble, with the traps of a minute.
+    /// The babbling ports, with their traps per minute.
     pub fn ports(&self) -> impl Iterator<Item = (PortKey, u32)> {
         self.storms.iter().map(|(&port, &(count, _))| (port, count))
     }

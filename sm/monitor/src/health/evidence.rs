@@ -1,4 +1,4 @@
-//! Evidence of damaged links: symptoms, and their rates from performance counters.
+//! Evidence of damaged links: symptoms and their rates, from performance counters.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use rsm_mad::Time;
 
 use crate::counters::{CountersSnapshot, PortReading};
 
-/// Most ports with evidence at a time, those furthest over their limits: where more links are
+/// Bound of the ports with evidence; those furthest above their limits are kept. If more links seem
 /// damaged, the fault is not in the links.
 pub const MAX_PORTS: usize = 4096;
 
-/// The errors of a port by symptom, those of [`Symptom::Reports`] left out.
+/// The errors of a port by symptom, without [`Symptom::Reports`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PortErrors {
-    /// Errors in an hour.
+    /// Errors per hour.
     pub per_hour: [f64; Symptom::ALL.len()],
-    /// Errors of all symptoms so far: more than before means that errors go on.
+    /// Total of errors of all symptoms; it grows as long as errors occur.
     pub total: u64,
 }
 
 impl PortErrors {
-    /// The errors of a reading.
+    /// The errors in a reading; `None` if there are none.
     fn of(reading: &PortReading) -> Option<PortErrors> {
         let rates = reading.errors()?;
         let counters = Symptom::ALL.map(Symptom::counter);
@@ -35,7 +35,7 @@ impl PortErrors {
         })
     }
 
-    /// How far the worst symptom is over its limit: 1 at the limit, below it less.
+    /// Largest ratio of a symptom to its limit: 1 at the limit.
     pub fn excess(&self, limits: &SymptomLimits) -> f64 {
         let excess = Symptom::ALL.into_iter().filter_map(|symptom| {
             let limit = limits.of(symptom)?;
@@ -45,7 +45,7 @@ impl PortErrors {
     }
 }
 
-/// The ports over a limit, of those with a reading that is not stale at `now`.
+/// The ports above a limit, among those whose reading is not stale at `now`.
 pub fn evidence(
     counters: &CountersSnapshot,
     limits: &SymptomLimits,

@@ -1,3 +1,5 @@
+//! The state machine that decides which ports are unhealthy, and until when.
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,32 +11,32 @@ use rsm_mad::Time;
 use super::evidence::{MAX_PORTS, PortErrors};
 use super::saved::{SavedHealth, SavedIllness, checksum};
 
-/// The time over which reports of ports are counted.
+/// Time over which the reports of ports are counted.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A port that falls ill again within this time after it became healthy must be quiet for twice as
-/// long as the last time.
+/// Time after recovery within which a new illness counts as a relapse: the port must then be quiet
+/// for twice as long as the last time.
 const RELAPSE: Duration = Duration::from_secs(24 * 3600);
 
-/// How often the time of quiet doubles at most.
+/// Bound of the doublings of the quiet time.
 const DOUBLINGS: u32 = 4;
 
-/// The text of an illness follows a rate that has changed by this factor.
+/// Factor of change in a rate after which the text of an illness is updated.
 const RETOLD_BY: f64 = 2.0;
 
 /// An unhealthy port.
 #[derive(Clone, Debug)]
 struct Illness {
-    /// In words.
+    /// Description of the errors.
     text: String,
-    /// How far the worst symptom was over its limit when the text was written.
+    /// Largest ratio of a symptom to its limit when the text was written.
     excess: f64,
     symptoms: u32,
-    /// When it is healthy again, if no error is seen until then.
+    /// Time at which the port is healthy again, if no error occurs until then.
     ends: Time,
-    /// The errors counted by then.
+    /// Total of errors counted so far.
     total: u64,
-    /// How long it must be quiet.
+    /// Time for which the port must be quiet.
     quiet: Duration,
 }
 
@@ -42,37 +44,37 @@ struct Illness {
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
     at: Time,
-    /// The errors counted by then: old errors are no new illness, while they are still in the rate.
+    /// Total of errors at its recovery. Old errors that are still in the rate make no new illness.
     total: u64,
-    /// How often in a row it fell ill.
+    /// Number of successive illnesses.
     times: u32,
 }
 
 /// The reports of a port in the last hour.
 #[derive(Clone, Default, Debug)]
 struct Reports {
-    /// The latest ones, as many as make a port unhealthy at most.
+    /// Times of the latest reports, at most as many as make a port unhealthy.
     recent: VecDeque<Time>,
     count: u64,
 }
 
-/// Which ports are unhealthy.
+/// Decides which ports are unhealthy.
 ///
-/// [`Health::count`] and [`Health::report`] take evidence, [`Health::release`] makes ports healthy
-/// that have been quiet; each says whether the set of unhealthy ports or a text differs from before.
+/// [`Health::count`] and [`Health::report`] take evidence, and [`Health::release`] makes quiet
+/// ports healthy. Each returns whether the set of unhealthy ports or a text has changed.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     policy: HealthPolicy,
-    /// At most [`MAX_PORTS`].
+    /// Unhealthy ports, at most [`MAX_PORTS`].
     ill: BTreeMap<PortKey, Illness>,
     recovered: BTreeMap<PortKey, Recovery>,
     reports: BTreeMap<PortKey, Reports>,
-    /// The last evidence of counters.
+    /// Last evidence from counters.
     counted: Arc<BTreeMap<PortKey, PortErrors>>,
 }
 
 impl Health {
-    /// All ports are healthy.
+    /// Starts with all ports healthy.
     pub fn new(policy: HealthPolicy) -> Health {
         Health {
             policy,
@@ -80,8 +82,8 @@ impl Health {
         }
     }
 
-    /// The ports of an earlier run are as unhealthy as they were, unless other limits are in force
-    /// now. Their errors since count as new.
+    /// Restores the unhealthy ports of an earlier run, unless other limits are in force now. Errors
+    /// since then count as new.
     pub fn restored(policy: HealthPolicy, saved: &SavedHealth) -> Health {
         let mut health = Health::new(policy);
         if saved.limits != checksum(&policy) {
@@ -93,7 +95,7 @@ impl Health {
                 excess: saved.excess,
                 symptoms: saved.symptoms,
                 ends: saved.ends,
-                // Counters of this run have totals of their own.
+                // The counters of this run have other totals.
                 total: 0,
                 quiet: saved.quiet,
             };
@@ -108,7 +110,7 @@ impl Health {
         health
     }
 
-    /// The unhealthy ports to be stored, with those of them that routes go around.
+    /// The unhealthy ports to store; `isolated` are those that routes avoid.
     pub fn saved(&self, isolated: impl Iterator<Item = PortKey>) -> SavedHealth {
         let saved = |(&port, illness): (&PortKey, &Illness)| {
             let recovery = self.recovered.get(&port);
@@ -136,8 +138,7 @@ impl Health {
         &self.policy
     }
 
-    /// Uses another policy from now on. With other limits every port is healthy until there is
-    /// evidence anew.
+    /// Changes the policy. With other limits, every port is healthy until there is new evidence.
     pub fn configure(&mut self, policy: HealthPolicy) {
         if self.policy.limits != policy.limits || self.policy.quiet != policy.quiet {
             self.ill.clear();
@@ -146,7 +147,8 @@ impl Health {
         self.policy = policy;
     }
 
-    /// Takes the ports whose counters are over a limit; it replaces the evidence before.
+    /// Replaces the evidence from counters by `errors`, the ports above a limit. Returns whether
+    /// anything changed.
     pub fn count(&mut self, errors: Arc<BTreeMap<PortKey, PortErrors>>, now: Time) -> bool {
         self.counted = errors.clone();
         let mut changed = false;
@@ -164,7 +166,7 @@ impl Health {
         changed
     }
 
-    /// A port has reported errors of its link.
+    /// Counts a port's report of link errors. Returns whether anything changed.
     pub fn report(&mut self, port: PortKey, now: Time) -> bool {
         let Some(limit) = self.policy.limits.of(Symptom::Reports) else {
             return false;
@@ -194,7 +196,7 @@ impl Health {
         self.fall_ill(port, total, now)
     }
 
-    /// A port has errors now. Returns whether its illness is new, or its text another one.
+    /// Handles errors of a port. Returns whether its illness is new, or its text has changed.
     fn fall_ill(&mut self, port: PortKey, total: u64, now: Time) -> bool {
         let (symptoms, excess, text) = self.symptoms(port, now);
         if let Some(illness) = self.ill.get_mut(&port) {
@@ -235,7 +237,7 @@ impl Health {
         true
     }
 
-    /// The symptoms of a port as bits, how far it is over the limits, and both in words.
+    /// The symptoms of a port as bits, the largest ratio to a limit, and both in words.
     fn symptoms(&self, port: PortKey, now: Time) -> (u32, f64, String) {
         let errors = self.counted.get(&port).copied().unwrap_or_default();
         let reports = self.reports.get(&port).map_or(0, |reports| {
@@ -268,7 +270,7 @@ impl Health {
         (bits, worst, words.join("; "))
     }
 
-    /// Makes ports healthy that have been quiet for long enough.
+    /// Makes ports healthy that have been quiet for long enough. Returns whether there were any.
     pub fn release(&mut self, now: Time) -> bool {
         let before = self.ill.len();
         let recovered = &mut self.recovered;
@@ -285,23 +287,23 @@ impl Health {
         self.ill.len() < before
     }
 
-    /// When [`Health::release`] makes the next port healthy, if it stays quiet.
+    /// Time at which [`Health::release`] makes the next port healthy, if it stays quiet.
     pub fn next_release(&self) -> Option<Time> {
         self.ill.values().map(|illness| illness.ends).min()
     }
 
-    /// The latest of the times at which ports are healthy again.
+    /// The latest time at which an unhealthy port is healthy again.
     pub fn last_release(&self) -> Option<Time> {
         self.ill.values().map(|illness| illness.ends).max()
     }
 
-    /// The unhealthy ports, each with its illness in words, and how far it is over the limits.
+    /// The unhealthy ports, each with a description and the largest ratio to a limit.
     pub fn ill(&self) -> impl Iterator<Item = (PortKey, &str, f64)> {
         let ill = self.ill.iter();
         ill.map(|(&port, illness)| (port, illness.text.as_str(), illness.excess))
     }
 
-    /// How long an unhealthy port must be quiet.
+    /// Time for which an unhealthy port must be quiet.
     pub fn quiet(&self, port: PortKey) -> Duration {
         self.ill
             .get(&port)
@@ -355,7 +357,7 @@ mod tests {
         );
         assert!(!health.count(symbols(130.0, 60), at(100)), "the text stays");
         assert_eq!(health.next_release(), Some(at(700)));
-        // The rate stays over the limit for a while; no error is new.
+        // The rate stays above the limit for a while without new errors.
         assert!(!health.count(symbols(125.0, 60), at(500)));
         assert!(!health.release(at(699)));
         assert!(health.release(at(700)));
@@ -458,7 +460,7 @@ mod tests {
         let mut after = Health::restored(*before.policy(), &saved);
         assert_eq!(after.saved([PORT].into_iter()), saved);
         assert_eq!(after.next_release(), Some(at(700 + 1200)));
-        // An error of this run, whose counters begin anew.
+        // This error is of this run, whose counters start again.
         assert!(!after.count(symbols(130.0, 2), at(800)));
         assert_eq!(after.next_release(), Some(at(800 + 1200)));
         assert!(after.release(at(2000)));
@@ -488,7 +490,7 @@ mod tests {
         }
         assert_eq!(health.reports.len(), MAX_PORTS);
         assert_eq!(health.ill().count(), MAX_PORTS);
-        // After an hour there is room for others.
+        // After an hour there is room for other ports.
         health.report(PortKey::new(Guid(1 << 40), PortNum(1)), at(4000));
         assert_eq!(health.reports.len(), 1);
     }

@@ -1,8 +1,7 @@
-//! Illnesses that outlive a restart.
+//! Unhealthy ports that are stored over a restart.
 //!
-//! An illness is stored by its end, when the port is healthy again, and that is a minute old at
-//! most. The first plan of the next run goes around what was isolated. Counters of a new run begin
-//! with new totals.
+//! An illness is stored with its end, which is at most a minute out of date. The first plan of the
+//! next run avoids what was isolated. Counters of a new run start with new totals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher as _;
@@ -13,35 +12,35 @@ use rsm_config::HealthPolicy;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 
-/// An unhealthy port as it is stored.
+/// An unhealthy port, as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedIllness {
-    /// The errors in words.
+    /// Description of the errors.
     pub text: String,
-    /// How far the worst symptom was over its limit.
+    /// Largest ratio of a symptom to its limit.
     pub excess: f64,
-    /// The symptoms, a bit each.
+    /// Symptoms, as one bit each.
     pub symptoms: u32,
-    /// How often in a row the port fell ill.
+    /// Number of successive illnesses.
     pub times: u32,
-    /// How long it must be quiet after an error.
+    /// Time for which the port must be quiet after an error.
     pub quiet: Duration,
-    /// When it is healthy again, if it stays quiet.
+    /// Time at which the port is healthy again, if it stays quiet.
     pub ends: Time,
 }
 
 /// The unhealthy ports as they are stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SavedHealth {
-    /// The checksum of the limits that they exceeded, and of the time of quiet.
+    /// Checksum of the limits that the ports exceeded, and of the quiet time.
     pub limits: u64,
-    /// At most [`MAX_PORTS`](super::MAX_PORTS).
+    /// Unhealthy ports, at most [`MAX_PORTS`](super::MAX_PORTS).
     pub ill: BTreeMap<PortKey, SavedIllness>,
-    /// Ports that routes go around.
+    /// Ports that routes avoid.
     pub isolated: BTreeSet<PortKey>,
 }
 
-/// The checksum (FNV-1a) of the limits and of the time of quiet: with others, old illnesses do not
+/// FNV-1a checksum of the limits and of the quiet time. If it differs, stored illnesses do not
 /// count.
 pub(super) fn checksum(policy: &HealthPolicy) -> u64 {
     let mut sum = FnvHasher::default();

@@ -10,17 +10,17 @@ use rsm_model::text::count;
 use super::graph::{Graph, Joined};
 use super::{Avoid, Part};
 
-/// Most names in the text.
+/// Number of names in the text.
 const SHOWN: usize = 8;
 
-/// Ports that the subnet manager could not reach without some parts.
+/// Ports that the subnet manager could not reach if some parts were unplugged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CutOff {
-    /// The ports that hold LIDs, ascending.
+    /// The ports, which hold LIDs, ascending.
     pub ports: Vec<PortKey>,
-    /// The names of their nodes, each once, in the same order.
+    /// Names of their nodes without duplicates, in the same order.
     pub names: Vec<String>,
-    /// Whether the subnet manager's own port is among them: all others are cut off from it.
+    /// Whether the subnet manager's own port is among them: it then reaches no other port.
     pub is_own: bool,
 }
 
@@ -44,12 +44,12 @@ impl fmt::Display for CutOff {
 impl std::error::Error for CutOff {}
 
 impl Avoid {
-    /// Checks that no port is cut off on `fabric` if all parts of the set are unplugged, other than
-    /// those that are cut off already if the parts of `before` are, and those of drained nodes, of
-    /// aggregation nodes inside them, and of drained hosts' ports.
+    /// Checks that no port of `fabric` is cut off if all parts of the set are unplugged. Ports do
+    /// not count if the parts of `before` cut them off already, or if they belong to drained nodes,
+    /// aggregation nodes in these, or are drained ports of hosts.
     ///
     /// # Errors
-    /// Some are.
+    /// The ports that are cut off.
     pub fn check(
         &self,
         before: &Avoid,
@@ -79,8 +79,8 @@ impl Avoid {
         })
     }
 
-    /// Whether a port is of a part of this set, so that the part's removal removes the port. An
-    /// aggregation node is a part of its switch.
+    /// Whether a port belongs to a part of this set, so that it is removed with the part. An
+    /// aggregation node belongs to its switch.
     fn is_own(&self, fabric: &Fabric, at: PortRef) -> bool {
         let key = fabric.key(at);
         let nodes = [Some(key.node), fabric.switch_around(at)];
@@ -94,7 +94,7 @@ impl Avoid {
 struct Reached<'a> {
     avoid: &'a Avoid,
     graph: &'a Graph<'a>,
-    /// The switches in the same set as that of the subnet manager's port; `None` where it has none.
+    /// The switches connected to the subnet manager's port; `None` if that port has no switch.
     home: Option<BTreeSet<usize>>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Reached<'a> {
         reached
     }
 
-    /// The switch of an end port, if it is reached there.
+    /// The switch at an end port, if the subnet manager reaches the port there.
     fn switch_of(&self, at: PortRef) -> Option<usize> {
         let fabric = self.graph.fabric;
         let is_out = |part: Part| self.avoid.parts.contains_key(&part);

@@ -1,4 +1,4 @@
-//! The switches of a fabric, and the cables between them, for questions of connectivity.
+//! The graph of a fabric's switches and the cables between them, for questions of connectivity.
 
 use std::collections::BTreeSet;
 
@@ -9,23 +9,23 @@ use rsm_model::fabric::{Fabric, Node};
 /// A cable between two switches that may carry packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cable {
-    /// The switches at its ends, by number.
+    /// Numbers of the switches at its ends.
     pub(super) ends: [usize; 2],
-    /// The cable's ports, the lower first.
+    /// Ports of the cable, the lower one first.
     pub(super) ports: [PortKey; 2],
 }
 
-/// Switches that packets can pass, ascending by GUID, and the cables between them.
+/// Switches that can forward packets, ascending by GUID, and the cables between them.
 pub(super) struct Graph<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) switches: Vec<&'a Node>,
     pub(super) cables: Vec<Cable>,
-    /// The cables at each switch, by number.
+    /// Numbers of the cables at each switch.
     at: Vec<Vec<usize>>,
 }
 
 impl<'a> Graph<'a> {
-    /// The graph of `fabric` without the cables in `damped` (each by either end).
+    /// Builds the graph of `fabric` without the cables in `damped` (given by either end).
     pub(super) fn of(fabric: &'a Fabric, damped: &BTreeSet<PortKey>) -> Graph<'a> {
         let switches: Vec<&Node> = fabric.switches().map(|(_, node)| node).collect();
         let switches: Vec<&Node> = switches
@@ -60,19 +60,19 @@ impl<'a> Graph<'a> {
         graph
     }
 
-    /// The number of a switch.
+    /// The number of a switch; `None` if it is not in the graph.
     pub(super) fn find(&self, guid: Guid) -> Option<usize> {
         self.switches
             .binary_search_by_key(&guid, |node| node.guid)
             .ok()
     }
 
-    /// The cables at a switch, by number.
+    /// The numbers of the cables at a switch.
     pub(super) fn cables_at(&self, switch: usize) -> &[usize] {
         &self.at[switch]
     }
 
-    /// The cable at a port, by number; `None` unless it joins two switches.
+    /// The number of the cable at a port; `None` unless it joins two switches.
     pub(super) fn cable(&self, port: PortKey) -> Option<usize> {
         let cables = self.cables_at(self.find(port.node)?).iter().copied();
         cables
@@ -80,7 +80,7 @@ impl<'a> Graph<'a> {
             .find(|&cable| self.cables[cable].ports.contains(&port))
     }
 
-    /// The other end of a cable at a switch.
+    /// The switch at the other end of a cable at `switch`.
     pub(super) fn other(&self, cable: usize, switch: usize) -> usize {
         let [a, b] = self.cables[cable].ends;
         if a == switch { b } else { a }
@@ -96,14 +96,14 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// The switches that cables join, by number, and how many sets of them are apart.
+/// The connected components of a graph, and their number.
 pub(super) struct Joined {
     of: UnionFind<usize>,
     sets: usize,
 }
 
 impl Joined {
-    /// The switches of `graph`, joined by those of its cables that `carries` holds for.
+    /// The components of the switches in `graph`, joined by the cables for which `carries` holds.
     pub(super) fn by(graph: &Graph<'_>, carries: impl Fn(usize) -> bool) -> Joined {
         let count = graph.switches.len();
         let mut joined = Joined {
@@ -118,19 +118,19 @@ impl Joined {
         joined
     }
 
-    /// Whether two switches are in one set.
+    /// Whether two switches are in one component.
     pub(super) fn are_joined(&self, [a, b]: [usize; 2]) -> bool {
         self.of.equiv(a, b)
     }
 
-    /// Joins the sets of two switches. Returns whether they were two.
+    /// Joins the components of two switches. Returns whether they were different.
     pub(super) fn join(&mut self, [a, b]: [usize; 2]) -> bool {
         let were_two = self.of.union(a, b);
         self.sets -= usize::from(were_two);
         were_two
     }
 
-    /// How many sets there are.
+    /// Number of components.
     pub(super) fn sets(&self) -> usize {
         self.sets
     }

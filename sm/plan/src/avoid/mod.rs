@@ -1,16 +1,16 @@
-//! Parts that stay in the fabric while routes go around them.
+//! Parts that stay in the fabric while routes avoid them.
 //!
 //! [`Avoid`] is the set of such parts, each with its [`Reason`]: an operator drained it, or it is
-//! unhealthy. The set is a wish, and reachability goes before it: [`Avoid::resolve`] says which
-//! cables routes do without on a fabric, and which parts they use all the same because ports would
-//! be cut off otherwise. [`Avoid::try_add`] refuses parts whose removal would cut ports off.
+//! unhealthy. Reachability has precedence over the set: [`Avoid::resolve`] decides which cables of
+//! a fabric routes do without, and which parts they use all the same because ports would be cut off
+//! otherwise. [`Avoid::try_add`] refuses parts whose removal would cut ports off.
 //!
-//! An avoided part keeps its LIDs and stays managed. A switch keeps the cables to one neighbour: its
-//! port 0, and the hosts at it, stay reachable, and no packet of others can pass through it. A
-//! host's only cable stays in use: nothing but the host's own packets passes there.
+//! An avoided part keeps its LIDs and stays managed. An avoided switch keeps the cables to one
+//! neighbour, so that its port 0 and its hosts stay reachable, while no packets of others can pass
+//! through it. The only cable of a host stays in use, because only the host's own packets use it.
 //!
-//! The switch graph leaves the resolved cables out as it leaves flapping ones out, so that engines,
-//! proofs and interim tables know nothing of drains. Parts that reachability needs are used again,
+//! The switch graph omits the resolved cables as it omits flapping ones, so that engines, proofs
+//! and interim tables know nothing of drains. Parts that reachability needs are used again,
 //! unhealthy ones first.
 
 mod cut_off;
@@ -31,21 +31,21 @@ pub use self::needed::needed;
 pub use self::over::{Over, over};
 pub use self::resolve::Resolved;
 
-/// Most parts at once: a site that drains more has another plan. At some 500 bytes each they take
+/// Bound of the parts: a site that drains more has another plan. At some 500 bytes each they take
 /// half a megabyte.
 pub(crate) const MAX_PARTS: usize = 1024;
 
-/// A part of the fabric, there or not.
+/// A part of the fabric, present or not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Part {
     /// A node with all its cables.
     Node(Guid),
-    /// The cable at a port, whichever cable that is.
+    /// The cable at a port, whichever cable is there.
     Port(PortKey),
 }
 
 impl Part {
-    /// The part's port, or port 0 of its node.
+    /// The port, or port 0 of the node.
     pub fn key(self) -> PortKey {
         match self {
             Part::Node(guid) => PortKey::new(guid, PortNum::ZERO),
@@ -53,12 +53,12 @@ impl Part {
         }
     }
 
-    /// The node that it is, or is at.
+    /// The node, or the node of the port.
     pub fn node(self) -> Guid {
         self.key().node
     }
 
-    /// Whether it is in the fabric; a port is if it has a cable.
+    /// Whether the part is in the fabric; a port counts if it has a cable.
     pub fn is_there(self, fabric: &Fabric) -> bool {
         match self {
             Part::Node(guid) => fabric.find(guid).is_some(),
@@ -70,39 +70,39 @@ impl Part {
     }
 }
 
-/// A decision of an operator to take a part out of the routes.
+/// An operator's decision that routes shall avoid a part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Drained {
-    /// The operator, as the request names him.
+    /// Identity of the operator in the request.
     pub by: String,
-    /// When, in milliseconds since the Unix epoch.
+    /// Time of the request, in milliseconds since the Unix epoch.
     pub since_unix_ms: u64,
-    /// The operator's note; often empty.
+    /// Note of the operator; often empty.
     pub note: String,
     /// Whether the operator accepted that ports would be cut off without the part.
     pub forced: bool,
-    /// The name of the part at that time, `leaf-03` or `leaf-03 port 7`.
+    /// Name of the part at that time: `leaf-03` or `leaf-03 port 7`.
     pub name: String,
-    /// The other end of a cable at that time.
+    /// Other end of the cable at that time; `None` for a node.
     pub peer: Option<PortKey>,
 }
 
-/// Why routes go around a part.
+/// Why routes avoid a part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// An operator drained it.
+    /// An operator drained the part.
     Drained(Drained),
-    /// The part loses or damages packets; the text says how.
+    /// The part loses or damages packets, as the text describes.
     Unhealthy(String),
 }
 
-/// The parts that routes go around, at most `MAX_PARTS`.
+/// The parts that routes avoid, at most `MAX_PARTS`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Avoid {
     parts: BTreeMap<Part, Reason>,
 }
 
-/// Why a part is not avoided.
+/// Why a part was not added.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AvoidError {
     /// Ports would be cut off.
@@ -114,7 +114,7 @@ pub enum AvoidError {
 }
 
 impl Avoid {
-    /// Whether routes go around nothing.
+    /// Whether routes avoid no parts.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -132,18 +132,18 @@ impl Avoid {
         })
     }
 
-    /// Why routes go around a part; `None` if they do not.
+    /// Why routes avoid a part; `None` if they do not.
     pub fn reason(&self, part: Part) -> Option<&Reason> {
         self.parts.get(&part)
     }
 
-    /// Adds parts whose removal cuts no port off on `fabric`, all of them or none. A drained part
-    /// stays drained if it becomes unhealthy, an unhealthy one becomes drained. Routes do without
-    /// the cables in `damped` (each by either end) anyway.
+    /// Adds all of `parts` or none, if their removal cuts no port of `fabric` off. A drained part
+    /// stays drained if it becomes unhealthy, and an unhealthy one becomes drained. Routes do
+    /// without the cables in `damped` (given by either end) in any case.
     ///
     /// # Errors
-    /// Ports would be cut off that were not before, other than those of drained nodes, or there are
-    /// too many parts. The set is as before.
+    /// Ports would be cut off that were not before, other than those of drained nodes; or there
+    /// would be too many parts. The set is unchanged then.
     pub fn try_add(
         &mut self,
         parts: &BTreeMap<Part, Reason>,
@@ -157,11 +157,11 @@ impl Avoid {
         Ok(())
     }
 
-    /// As [`Avoid::try_add`], whatever is cut off: the operator insists, or the part was there
+    /// Adds parts even if ports are cut off: the operator insists, or the parts were in the set
     /// before.
     ///
     /// # Errors
-    /// There are too many parts. The set is as before.
+    /// There would be too many parts. The set is unchanged then.
     pub fn add(&mut self, parts: &BTreeMap<Part, Reason>) -> Result<(), AvoidError> {
         let fresh = parts.keys().filter(|part| !self.parts.contains_key(part));
         if self.parts.len() + fresh.count() > MAX_PARTS {
@@ -176,8 +176,8 @@ impl Avoid {
         Ok(())
     }
 
-    /// Takes out all unhealthy parts but those in `parts`, and adds these, as many as there is room
-    /// for. Returns whether the set differs from before.
+    /// Replaces all unhealthy parts by `parts`, as far as there is room. Returns whether the set
+    /// has changed.
     pub fn replace_unhealthy(&mut self, parts: &BTreeMap<Part, String>) -> bool {
         let before = self.clone();
         self.parts.retain(|part, reason| {
@@ -186,14 +186,14 @@ impl Avoid {
         for (&part, why) in parts {
             if self.parts.len() < MAX_PARTS || self.parts.contains_key(&part) {
                 let reason = Reason::Unhealthy(why.clone());
-                // There is room.
+                // The length was checked, so that adding cannot fail.
                 let _ = self.add(&BTreeMap::from([(part, reason)]));
             }
         }
         *self != before
     }
 
-    /// Takes drained parts out of the set. Returns how many there were.
+    /// Removes drained parts from the set. Returns how many were in it.
     pub fn undrain(&mut self, parts: &BTreeSet<Part>) -> usize {
         let before = self.parts.len();
         self.parts
@@ -201,8 +201,8 @@ impl Avoid {
         before - self.parts.len()
     }
 
-    /// The drained part that is meant by a node, or by a port: the port may be the other end of the
-    /// cable, now or when the part was drained.
+    /// The drained part that `part` means. A port may be the other end of the cable, now or at the
+    /// time of the drain.
     pub fn drained_at(&self, part: Part, fabric: &Fabric) -> Option<Part> {
         let is_drained = |part: &Part| matches!(self.parts.get(part), Some(Reason::Drained(_)));
         let Part::Port(key) = part else {

@@ -1,4 +1,4 @@
-//! Entries of forwarding tables that lead over a part: the evidence that it may be unplugged.
+//! Entries of forwarding tables that lead over a part: the evidence whether it can be unplugged.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +8,20 @@ use rsm_routing::tables::Lft;
 
 use super::Part;
 
-/// The LIDs that tables lead over a part.
+/// The LIDs whose packets tables lead over a part.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Over {
-    /// Tables looked at: those of the switches at the other ends of the part's cables.
+    /// Number of tables examined: those of the switches at the other ends of the part's cables.
     pub tables: usize,
-    /// LIDs looked at in each.
+    /// Number of LIDs examined in each table.
     pub lids: usize,
-    /// LIDs that some of these tables leads over the part, other than those of drained nodes and
-    /// hosts' ports, ascending.
+    /// LIDs that at least one of these tables leads over the part, ascending; without those of
+    /// drained nodes and hosts' ports.
     pub over: BTreeSet<Lid>,
 }
 
-/// The LIDs, up to `top` and but for those in `own`, that the tables of switches, given by `table`,
-/// lead over `part` of `fabric`; `None` if the part is not there, or one of its neighbours has no
-/// table.
+/// Finds the LIDs up to `top`, except those in `own`, that switches lead over `part` of `fabric`;
+/// `table` gives the table of a switch. `None` if the part is absent, or a neighbour has no table.
 pub fn over<'a>(
     part: Part,
     fabric: &Fabric,
@@ -51,7 +50,7 @@ pub fn over<'a>(
     Some(found)
 }
 
-/// The ports of switches from which packets go over a part.
+/// The ports of switches by which packets enter a part; `None` if it is absent.
 fn exits(part: Part, fabric: &Fabric) -> Option<Vec<PortKey>> {
     let ends: Vec<PortKey> = match part {
         Part::Node(guid) => fabric

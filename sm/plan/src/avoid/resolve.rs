@@ -1,4 +1,5 @@
-//! The cables that routes do without on a fabric: reachability goes before every wish.
+//! Decides which cables of a fabric routes do without; reachability has precedence over every
+//! avoided part.
 
 use std::collections::BTreeSet;
 
@@ -13,18 +14,18 @@ use super::{Avoid, Part, Reason};
 pub struct Resolved {
     /// The cables between switches that routes do without, each by its lower end.
     pub out: BTreeSet<PortKey>,
-    /// Parts that routes use all the same: without them, switches or the hosts at them would be cut
-    /// off.
+    /// Parts that routes use all the same, because switches or their hosts would be cut off
+    /// otherwise.
     pub in_use: BTreeSet<Part>,
 }
 
 impl Avoid {
-    /// The cables that routes do without on `fabric`, where they do without those in `damped` (each
-    /// by either end) anyway.
+    /// Decides which cables of `fabric` routes do without, given that they do without those in
+    /// `damped` (by either end) in any case.
     ///
-    /// Whatever the cables of `fabric` join stays joined. Where that needs avoided parts, unhealthy
-    /// ones are used first, then the ones drained longest ago: work at those drained last is more
-    /// likely under way.
+    /// Everything that the cables of `fabric` join stays joined. If that needs avoided parts,
+    /// unhealthy ones are used first, then those drained longest ago: work on recently drained
+    /// parts is more likely in progress.
     pub fn resolve(&self, fabric: &Fabric, damped: &BTreeSet<PortKey>) -> Resolved {
         if !self.parts.keys().any(|part| fabric.is_switch(part.node())) {
             return Resolved::default();
@@ -56,12 +57,12 @@ impl Avoid {
     }
 }
 
-/// The parts of a graph that routes use so far.
+/// The cables and switches of a graph that routes avoid so far.
 struct Resolving<'a> {
     graph: &'a Graph<'a>,
-    /// Avoided cables.
+    /// Whether each cable is avoided.
     cable_out: Vec<bool>,
-    /// Avoided switches.
+    /// Whether each switch is avoided.
     switch_out: Vec<bool>,
     carries: Vec<bool>,
     joined: Joined,
@@ -100,7 +101,8 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    /// Each avoided switch keeps its cables to one neighbour, so that no packet of others passes.
+    /// Keeps the cables of each avoided switch to one neighbour, so that no packets of others pass
+    /// through it.
     fn hang_on(&mut self) {
         let mut placed: Vec<bool> = self.switch_out.iter().map(|out| !out).collect();
         loop {
@@ -121,8 +123,9 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    /// The neighbour that an avoided switch stays joined to. Leaves go before other switches, and
-    /// lower GUIDs before higher ones: several avoided switches then mostly share one.
+    /// The neighbour to which an avoided switch stays joined. Leaves are preferred to other
+    /// switches, and lower GUIDs to higher ones, so that several avoided switches mostly share one
+    /// neighbour.
     fn neighbour_to_keep(&self, switch: usize, placed: &[bool]) -> Option<usize> {
         let cables = self.graph.cables_at(switch).iter().copied();
         let cables = cables.filter(|&cable| !self.cable_out[cable]);
@@ -145,7 +148,8 @@ impl<'a> Resolving<'a> {
         self.joined.join(self.graph.cables[cable].ends);
     }
 
-    /// Uses parts again, in the order of `parts`, until all is joined that the cables can join.
+    /// Uses parts again, in the order of `parts`, until everything is joined that the cables can
+    /// join.
     fn use_again(&mut self, mut parts: Vec<Part>) {
         let wanted = Joined::by(self.graph, |_| true).sets();
         while self.joined.sets() > wanted {
@@ -159,7 +163,7 @@ impl<'a> Resolving<'a> {
             }
             parts.retain(|part| !self.in_use.contains(part));
             if self.joined.sets() == before {
-                // No part joins anything alone: parts that block each other, such as a drained
+                // No part alone joins anything: these parts block each other, such as a drained
                 // cable of a drained switch.
                 if parts.is_empty() {
                     return;
@@ -175,7 +179,7 @@ impl<'a> Resolving<'a> {
         !self.joined.are_joined(self.graph.cables[cable].ends)
     }
 
-    /// The cables that carry packets again with a part, as long as no other part keeps them out.
+    /// The cables that carry packets again if `part` is used, unless another part is in the way.
     fn cables_of(&self, part: Part) -> Vec<usize> {
         match part {
             Part::Node(guid) => {

@@ -1,4 +1,4 @@
-//! Incremental LID assignment, for a fabric in which only a few ports came and went.
+//! Incremental LID assignment, for a fabric in which only a few ports appeared or vanished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use rsm_model::fabric::{Fabric, Node, PortRef};
 use super::super::policy::Policy;
 use super::{Claim, Claims, LidPlan, vports, wanted_lmc};
 
-/// The LIDs of `fabric`, equal to those of [`assign`](super::assign). `previous` are the LIDs of
-/// the fabric `before`. Reads only ports at which the two differ.
+/// Assigns LIDs to `fabric`, with the result of [`assign`](super::assign). `previous` are the LIDs
+/// of the fabric `before`. Reads only the ports at which the two differ.
 ///
-/// `None` if only a full assignment can tell: a port is new and has no claim, holds another LID
-/// than it has a claim to, or overlaps another, or the previous assignment had findings.
+/// `None` if a full assignment is needed: a port is new and has no claim, holds other LIDs than it
+/// claims, or overlaps another; or the previous assignment had findings.
 pub(crate) fn follow(
     previous: &Arc<LidPlan>,
     before: &Fabric,
@@ -22,7 +22,7 @@ pub(crate) fn follow(
     policy: &Policy,
 ) -> Option<Arc<LidPlan>> {
     let ports = follow_ports(previous, before, fabric, claims, policy)?;
-    // Without virtual ports, those of the ports are all.
+    // Without virtual ports, the LIDs of the ports are all.
     let has_same_ports = Arc::ptr_eq(&ports, previous) || previous.vports.is_empty();
     if has_same_ports && !vports::may_differ(before, fabric) {
         return Some(ports);
@@ -36,7 +36,7 @@ pub(crate) fn follow(
     })
 }
 
-/// The same without a look at virtual ports, which keep their LIDs.
+/// Assigns LIDs as [`follow`] does, without virtual ports, which keep their LIDs.
 fn follow_ports(
     previous: &Arc<LidPlan>,
     before: &Fabric,
@@ -106,7 +106,7 @@ fn forwards_less(old: Option<&Node>, new: Option<&Node>, plan: &LidPlan) -> bool
     match cap(new) {
         None => false,
         now if now == cap(old) => false,
-        // Without a size in SwitchInfo the assignment sets no limit either.
+        // As in the full assignment, a size missing in SwitchInfo is no limit.
         Some(0 | 1) => false,
         Some(now) => {
             plan.lids.values().any(|claim| last(claim) >= now)
@@ -115,7 +115,7 @@ fn forwards_less(old: Option<&Node>, new: Option<&Node>, plan: &LidPlan) -> bool
     }
 }
 
-/// The LIDs by the port's claim; `None` if it has none or holds other ones.
+/// The port's claimed LIDs; `None` if it has no claim or holds different LIDs.
 fn claim_of(fabric: &Fabric, at: PortRef, claims: &Claims, policy: &Policy) -> Option<Claim> {
     let port = fabric.port(at);
     let claim = Claim {

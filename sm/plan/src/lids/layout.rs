@@ -1,7 +1,8 @@
 //! The order in which ports get LIDs.
 //!
-//! On a fresh fabric the first host of every leaf gets its LID, then the second of every leaf: a
-//! fault then changes few blocks of the forwarding tables. No port changes its LID for it.
+//! On a fresh fabric the first host of every leaf gets its LID, then the second of every leaf, and
+//! so on: a fault then changes fewer blocks of the forwarding tables. On other fabrics, no port
+//! gets another LID for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +16,14 @@ use super::{LidPlan, wanted_lmc};
 use crate::policy::Policy;
 use crate::topology;
 
-/// The order of ports, and the lowest LID for ports of other nodes than switches.
+/// The order of ports, and the lowest LID for ports of nodes that are not switches.
 pub(super) struct Layout {
     pub(super) ports: Vec<PortRef>,
     pub(super) hosts_from: u16,
 }
 
-/// Switches in the order of their GUIDs, then for each switch the ports cabled to it, by its port;
-/// then the rest.
+/// Orders switches by GUID, then for each switch the ports cabled to it, by its port numbers; then
+/// the rest.
 pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
     let cabled = fabric
         .switches()
@@ -35,16 +36,16 @@ pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
     }
 }
 
-/// Switches in the order of their GUIDs, then the first host of every leaf switch, leaves of one
-/// subtree next to each other, then the second of every leaf, and so on; then the rest. `None` if
-/// the fabric has no valid switch graph.
+/// Orders switches by GUID, then the first host of every leaf switch, with the leaves of one
+/// subtree adjacent, then the second host of every leaf, and so on; then the rest. `None` if the
+/// fabric has no valid switch graph.
 ///
-/// Entries of a switch that go up by one port are then mostly next to each other in its table, and
-/// so are those that go down to one subtree: a fault changes fewer blocks, the death of a switch
-/// next to the leaves a twentieth (`rsm-routing`'s bench `fabric_tree` has the figures). If a row
-/// of such LIDs fills blocks, the first row begins with a block.
+/// In the table of a switch, entries that go up by one port are then mostly adjacent, and so are
+/// those that go down to one subtree. A fault therefore changes fewer blocks, and the loss of a
+/// switch next to the leaves a twentieth (`rsm-routing`'s bench `fabric_tree` has the figures). If
+/// a row of such LIDs fills blocks, the first row begins at a block.
 ///
-/// `any` is an assignment with a LID for every port.
+/// `any` is some assignment with a LID for every port.
 pub(super) fn by_index(
     fabric: &Fabric,
     any: &LidPlan,

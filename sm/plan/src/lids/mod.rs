@@ -2,19 +2,19 @@
 //!
 //! Precedence (invariant: a LID in use never moves unless two ports hold it):
 //!
-//! 1. a port keeps the LID it holds; of two that hold the same one, that with the persisted claim
-//!    to it, else that with the lower GUID; one that got it while another manager gave LIDs, too,
-//!    comes last ([`Apart`]). With a floating LID the port of this manager comes
-//!    first, and takes the LID that it has a claim to from a port that has none to it;
-//! 2. a port that holds none gets back the LID it has a persisted claim to, if that is free;
-//! 3. the others get the lowest free LIDs; those that an absent port has a claim to come last.
-//!    While another manager may give LIDs, too, they get those of a block (`assign_apart`).
+//! 1. A port keeps the LID that it holds. If two ports hold one LID, the port with the persisted
+//!    claim keeps it, else the port with the lower GUID; a port that got it while another manager
+//!    assigned LIDs, too, comes last ([`PartitionedLids`]). With a floating LID, this manager's
+//!    port comes first, and takes its claimed LID from a port without a claim to it.
+//! 2. A port that holds no LID gets its claimed LID, if that is free.
+//! 3. All other ports get the lowest free LIDs, those claimed by absent ports last. While another
+//!    manager may assign LIDs, too, they get LIDs of a block (`assign_partitioned`).
 //!
-//! An operator can have all LIDs given anew (`assign_anew`).
+//! An operator can have all LIDs assigned anew (`assign_anew`).
 //!
 //! New LIDs go to switches first. On a fresh fabric, without held or claimed LIDs, the first host
-//! of every leaf switch is next, then the second of every leaf, and so on (`layout`); later the
-//! ports of each switch in turn.
+//! of every leaf switch is next, then the second of every leaf, and so on (`layout`); on other
+//! fabrics, the ports of one switch after the other.
 
 mod follow;
 mod layout;
@@ -34,21 +34,21 @@ pub use self::vports::claims_of as vport_claims;
 pub use crate::lid_plan::{Claim, Claims, LidPlan};
 use crate::policy::Policy;
 
-/// How LIDs are given and kept while another manager may give some, too.
+/// How LIDs are assigned while the fabric is partitioned, and another manager may assign some, too.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Apart {
-    /// New LIDs are from this one on, as far as there is room; `None`: the lowest free ones.
+pub struct PartitionedLids {
+    /// Lowest of the new LIDs, as far as there is room; `None` for the lowest free ones.
     pub block: Option<Lid>,
-    /// The port GUIDs that got their LIDs meanwhile. The other manager does not know of these: in
-    /// the subnet of both, another holder of such a LID has the older right to it.
+    /// GUIDs of the ports that got their LIDs while partitioned. The other manager does not know of
+    /// these: once the parts meet, another holder of such a LID has the older right to it.
     pub given: Arc<BTreeSet<Guid>>,
 }
 
 /// The LID space during assignment.
 struct Space {
-    /// By LID: owner's index plus one, 0: free.
+    /// Index of each LID's owner plus one; 0 if the LID is free.
     owner: Vec<u32>,
-    /// By LID: whether an absent port has a persisted claim to it.
+    /// Whether an absent port has a persisted claim to each LID.
     reserved: Vec<bool>,
     last: u16,
 }
@@ -58,7 +58,7 @@ impl Space {
         self.is_in_nobodys_way(claim, 0)
     }
 
-    /// Whether `owner` may have all of `claim`: no other port has a LID of it.
+    /// Whether no port but `owner` has a LID of `claim`.
     fn is_free_for(&self, claim: Claim, owner: usize) -> bool {
         self.is_in_nobodys_way(claim, owner as u32 + 1)
     }
@@ -79,7 +79,7 @@ impl Space {
         self.owner[claim.base.index()..][..claim.lmc.lids() as usize].fill(owner as u32 + 1);
     }
 
-    /// The lowest free aligned range at or above `from`.
+    /// The lowest free aligned range at or above `from`; `None` if there is none.
     fn next(&self, from: u16, lmc: Lmc, reserved_too: bool) -> Option<Claim> {
         let count = lmc.lids();
         let mut base = u32::from(from.max(count)).next_multiple_of(u32::from(count));
@@ -100,34 +100,40 @@ impl Space {
     }
 }
 
-/// Assigns LIDs to every end port of `fabric`.
+/// Assigns LIDs to every end port and virtual port of `fabric`.
 pub fn assign(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
-    assign_apart(fabric, claims, policy, &Apart::default())
+    assign_partitioned(fabric, claims, policy, &PartitionedLids::default())
 }
 
-/// As [`assign`], while another manager may give LIDs, too; on a fresh fabric that does not count.
-pub(crate) fn assign_apart(
+/// Assigns LIDs as [`assign`] does, while another manager may assign some, too. On a fresh fabric,
+/// `partitioned` does not count.
+pub(crate) fn assign_partitioned(
     fabric: &Fabric,
     claims: &Claims,
     policy: &Policy,
-    apart: &Apart,
+    partitioned: &PartitionedLids,
 ) -> LidPlan {
-    let mut plan = assign_ports(fabric, claims, policy, apart);
-    vports::assign(fabric, claims, apart.block, &mut plan);
+    let mut plan = assign_ports(fabric, claims, policy, partitioned);
+    vports::assign(fabric, claims, partitioned.block, &mut plan);
     plan
 }
 
-/// Assigns LIDs to every end port, and to no virtual port.
-fn assign_ports(fabric: &Fabric, claims: &Claims, policy: &Policy, apart: &Apart) -> LidPlan {
+/// Assigns LIDs to every end port, but to no virtual port.
+fn assign_ports(
+    fabric: &Fabric,
+    claims: &Claims,
+    policy: &Policy,
+    partitioned: &PartitionedLids,
+) -> LidPlan {
     if claims.is_empty() && !fabric.end_ports().any(|(_, port)| port.lid().is_unicast()) {
         return assign_ports_anew(fabric, policy);
     }
-    let known = Some((claims, apart));
+    let known = Some((claims, partitioned));
     assign_by(&layout::by_wiring(fabric), fabric, known, policy)
 }
 
-/// Assigns LIDs as on a fresh fabric: the LIDs that ports hold do not count. Connections of hosts
-/// end where a LID moves.
+/// Assigns LIDs as on a fresh fabric, regardless of those that ports hold. Hosts lose their
+/// connections where a LID moves.
 pub(crate) fn assign_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     let mut plan = assign_ports_anew(fabric, policy);
     vports::assign(fabric, &Claims::default(), None, &mut plan);
@@ -145,11 +151,11 @@ fn assign_ports_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     }
 }
 
-/// Without `known`, the claims, the LIDs that ports hold do not count either.
+/// Assigns LIDs in the order of `layout`. Without `known`, neither claims nor held LIDs count.
 fn assign_by(
     layout: &Layout,
     fabric: &Fabric,
-    known: Option<(&Claims, &Apart)>,
+    known: Option<(&Claims, &PartitionedLids)>,
     policy: &Policy,
 ) -> LidPlan {
     let mut plan = LidPlan::default();
@@ -160,13 +166,13 @@ fn assign_by(
         reserved: vec![false; usize::from(Lid::UNICAST_LAST.0) + 1],
         last: capacity,
     };
-    if let Some((claims, apart)) = known {
-        let rights = (claims, &*apart.given);
+    if let Some((claims, partitioned)) = known {
+        let rights = (claims, &*partitioned.given);
         keep_held(fabric, ports, rights, policy, &mut space, &mut plan);
         restore_claimed(fabric, ports, claims, policy, &mut space, &mut plan);
         reserve_for_absent(fabric, claims, &mut space);
     }
-    let block = known.and_then(|(_, apart)| apart.block);
+    let block = known.and_then(|(_, partitioned)| partitioned.block);
     give_new(fabric, layout, policy, block, &mut space, &mut plan);
     if !plan.left_out.is_empty() {
         let names: Vec<String> = plan
@@ -196,7 +202,7 @@ fn assign_by(
     plan
 }
 
-/// Ports that a finding names; it counts the others.
+/// Ports named in a finding, which counts the others.
 const NAMES_SHOWN: usize = 10;
 
 /// The highest LID that every switch can forward to.
@@ -212,7 +218,7 @@ fn smallest_table(fabric: &Fabric) -> u16 {
         .min(Lid::UNICAST_LAST.0)
 }
 
-/// The port's LMC by the policy.
+/// The port's LMC according to the policy.
 fn wanted_lmc(fabric: &Fabric, at: PortRef, policy: &Policy) -> Lmc {
     let node = fabric.node(at.node);
     match (&node.switch, node.kind()) {
@@ -222,8 +228,8 @@ fn wanted_lmc(fabric: &Fabric, at: PortRef, policy: &Policy) -> Lmc {
     }
 }
 
-/// The port of this manager with its claim, if it holds another LID, and no other port holds that
-/// one by right.
+/// This manager's port and its claim, if it holds another LID and no other port holds the claimed
+/// one by right. With its index in `ports`.
 fn floating(
     fabric: &Fabric,
     ports: &[PortRef],
@@ -242,18 +248,18 @@ fn floating(
     moves.then_some((index, local, claim))
 }
 
-/// The right of a port to the LID that it holds, the best first.
+/// How strong a port's right is to the LID that it holds, the strongest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Right {
     Claimed,
     Held,
-    GivenApart,
+    GivenWhilePartitioned,
 }
 
 impl Right {
-    fn of(claim: Option<&Claim>, held: Lid, is_given_apart: bool) -> Right {
+    fn of(claim: Option<&Claim>, held: Lid, is_given_while_partitioned: bool) -> Right {
         match claim.is_some_and(|claim| claim.base == held) {
-            true if is_given_apart => Right::GivenApart,
+            true if is_given_while_partitioned => Right::GivenWhilePartitioned,
             true => Right::Claimed,
             false => Right::Held,
         }
@@ -282,8 +288,8 @@ fn keep_held(
             holders.retain(|&(_, _, holder, _)| holder != index);
         }
     }
-    // First each port's own LID, then the rest of its LMC range: the range of one port must not
-    // take the LID that another holds.
+    // First each port's base LID, then the rest of its LMC range: the range of one port must not
+    // take a LID that another port holds.
     for (_, guid, index, at) in holders {
         let claim = Claim {
             base: fabric.port(at).lid(),
@@ -296,7 +302,8 @@ fn keep_held(
         }
         let base = claim.base;
         if floating.is_some_and(|(_, _, floating)| floating.base == base) {
-            // The port of the manager before; it gets the LID that this one's port had.
+            // The former manager's port holds the LID; it gets the LID that this manager's port
+            // had.
             continue;
         }
         plan.findings.push(Finding::new(
@@ -322,7 +329,7 @@ fn keep_held(
     }
 }
 
-/// The ports that hold a LID, those with the best right to it first, with their numbers in `ports`.
+/// The ports that hold a LID, those with the strongest right first, with their indices in `ports`.
 fn holders(
     fabric: &Fabric,
     ports: &[PortRef],
@@ -344,7 +351,7 @@ fn holders(
     holders
 }
 
-/// The finding about a port that keeps one LID, because others hold more of `full`.
+/// The finding about a port that keeps one LID, because others hold LIDs of `full`.
 fn lmc_not_applied(fabric: &Fabric, at: PortRef, full: Claim) -> Finding {
     let (key, Claim { base, lmc }) = (fabric.key(at), full);
     let text = format!(
@@ -407,7 +414,7 @@ fn give_new(
     plan: &mut LidPlan,
 ) {
     let block = block.map(|lid| (lid.0, false));
-    // For each LMC the search continues from its last result.
+    // The search for each LMC continues from its last result.
     let mut cursors: BTreeMap<(Lmc, (u16, bool)), u16> = BTreeMap::new();
     for (index, &at) in layout.ports.iter().enumerate() {
         if plan.lids.contains_key(&fabric.key(at)) {

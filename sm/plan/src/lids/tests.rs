@@ -37,7 +37,7 @@ fn policy(lmc: u8) -> Policy {
     }
 }
 
-/// By port GUID.
+/// Planned LIDs, keyed by port GUID.
 fn result(fabric: &Fabric, plan: &LidPlan) -> BTreeMap<Guid, Claim> {
     plan.lids
         .iter()

@@ -1,11 +1,11 @@
 //! LIDs of virtual ports.
 //!
-//! A virtual port that needs a LID of its own gets one as a port does: it keeps the one that it
-//! holds, else gets the one that its GUID has a claim to, wherever it is now, else the lowest free
-//! one. Ports come first. The others use the LID of another index or of their port.
+//! A virtual port that needs its own LID gets one as a port does: it keeps the LID that it holds,
+//! else gets the one that its GUID claims, wherever the GUID is now, else the lowest free one.
+//! Ports come first. Other virtual ports use the LID of another index or of their port.
 //!
-//! Of several virtual ports with one GUID one is served: an Active one, else the first. So a
-//! virtual machine that moves is served at its new host once it is gone from the old one.
+//! If several virtual ports have one GUID, only one is served: an Active one, else the first. So a
+//! migrated virtual machine is served at its new host once it is gone from the old one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use rsm_model::vports::{INDICES_MAX, VPort, VPortKey};
 
 use super::{Claim, Claims, LidPlan, smallest_table};
 
-/// Virtual ports that a finding names; it counts the others.
+/// Virtual ports named in a finding, which counts the others.
 const NAMES_SHOWN: usize = 10;
 
 /// Whether any node with virtual ports differs between two fabrics.
@@ -31,8 +31,8 @@ struct Candidate<'a> {
     vport: &'a VPort,
 }
 
-/// Adds the LIDs of all virtual ports to those of ports in `plan`, in place of those that it has.
-/// New ones are from `block` on as far as there is room.
+/// Adds the LIDs of all virtual ports to `plan`, replacing those that it has. New ones start at
+/// `block`, as far as there is room.
 pub(super) fn assign(fabric: &Fabric, claims: &Claims, block: Option<Lid>, plan: &mut LidPlan) {
     plan.vports.clear();
     let served = served(fabric, plan);
@@ -90,8 +90,8 @@ pub(super) fn assign(fabric: &Fabric, claims: &Claims, block: Option<Lid>, plan:
     plan.vports = given;
 }
 
-/// The virtual ports that are served, in the order of ports and indices; findings about the others
-/// go to `plan`.
+/// The virtual ports that are served, in the order of ports and indices. Adds findings about the
+/// others to `plan`.
 fn served<'a>(fabric: &'a Fabric, plan: &mut LidPlan) -> Vec<Candidate<'a>> {
     let mut usable = Vec::new();
     for (at, port) in fabric.end_ports() {
@@ -140,7 +140,7 @@ fn served<'a>(fabric: &'a Fabric, plan: &mut LidPlan) -> Vec<Candidate<'a>> {
     usable
 }
 
-/// Findings about ports with more indices than are read.
+/// Findings about ports with more indices than rsm reads.
 fn beyond_the_last_index(fabric: &Fabric) -> Vec<Finding> {
     let ports = fabric.end_ports().filter_map(|(at, port)| {
         let top = port.vports.as_ref()?.info.vport_index_top();
@@ -160,7 +160,7 @@ fn beyond_the_last_index(fabric: &Fabric) -> Vec<Finding> {
         .collect()
 }
 
-/// The finding about virtual ports without a LID.
+/// The finding about virtual ports that got no LID.
 fn exhausted(fabric: &Fabric, left_out: &[VPortKey]) -> Option<Finding> {
     if left_out.is_empty() {
         return None;
@@ -191,13 +191,13 @@ fn place(fabric: &Fabric, key: VPortKey) -> String {
     format!("{} vport {}", fabric.port_name(key.port), key.index)
 }
 
-/// LIDs that are taken or reserved.
+/// The LIDs that are taken or reserved.
 struct Space {
     taken: Vec<bool>,
     reserved: Vec<bool>,
-    /// Where the search for a free LID goes on, without and with reserved ones.
+    /// Where the search for a free LID continues: [without, with] reserved ones.
     cursors: [usize; 2],
-    /// GUIDs of ports.
+    /// GUIDs of all ports.
     ports: BTreeSet<Guid>,
 }
 
@@ -220,13 +220,13 @@ impl Space {
         }
     }
 
-    /// Takes a LID, if it is free.
+    /// Takes a LID. Returns whether it was free.
     fn take(&mut self, lid: Lid) -> bool {
         let slot = self.taken.get_mut(lid.index()).filter(|_| lid.is_unicast());
         slot.is_some_and(|taken| !std::mem::replace(taken, true))
     }
 
-    /// Gives claims of GUIDs that are not there out last.
+    /// Reserves the claimed LIDs of absent GUIDs, so that they are assigned last.
     fn reserve(&mut self, claims: &Claims, is_present: impl Fn(Guid) -> bool) {
         for (guid, claim) in claims {
             if !is_present(*guid) && !self.ports.contains(guid) {
@@ -239,7 +239,7 @@ impl Space {
         }
     }
 
-    /// The lowest free LID from `block` on that is not reserved.
+    /// The lowest free LID from `block` on that is not reserved; `None` if there is none.
     fn next_from(&mut self, block: Lid) -> Option<Lid> {
         let is_free = |&lid: &usize| !self.taken[lid] && !self.reserved[lid];
         let lid = (block.index()..self.taken.len()).find(is_free)?;
@@ -247,7 +247,7 @@ impl Space {
         Some(Lid(lid as u16))
     }
 
-    /// The lowest free LID; reserved ones come last.
+    /// The lowest free LID; reserved ones come last. `None` if all are taken.
     fn next(&mut self) -> Option<Lid> {
         for reserved_too in [false, true] {
             let from = self.cursors[usize::from(reserved_too)];
@@ -263,7 +263,7 @@ impl Space {
     }
 }
 
-/// The claims of the virtual ports of `plan` that have a LID of their own, by GUID.
+/// The claims of the virtual ports of `plan` with their own LID, by GUID.
 pub fn claims_of<'a>(
     plan: &'a LidPlan,
     fabric: &'a Fabric,

@@ -1,8 +1,8 @@
-//! ExtendedPortInfo: whether links may train to FDR10, whether aggregation nodes may work, and on
-//! which service levels adapters are told that packets may arrive out of order. The sweep reads it
-//! from ports that these concern, so that no block is planned for others.
+//! ExtendedPortInfo: whether links may train to FDR10, whether aggregation nodes are enabled, and
+//! on which service levels adapters accept packets out of order. The sweep reads it only from ports
+//! that these concern, so that no block is planned for others.
 //!
-//! The content of a block is its reading with the wished bits, so that fields which rsm does not
+//! The content of a block is what was read with the planned bits, so that fields which rsm does not
 //! know keep their values.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use rsm_model::managed::ManagedAttribute;
 
 use super::{Planned, Source};
 
-/// The block of a port whose features are to change.
+/// The block of a port whose features shall change.
 pub(super) static EXTENDED_PORT: Planned = Planned {
     blocks: |source, key, port| match wanted(source, key, port) {
         Some(_) => BTreeSet::from([0]),
@@ -23,11 +23,11 @@ pub(super) static EXTENDED_PORT: Planned = Planned {
     content: |source, key, port, _| Some(*wanted(source, key, port)?.as_data()),
 };
 
-/// The content to set; `None` where the port holds it, or nothing is wanted of it.
+/// The content to set; `None` if the port already holds it, or nothing is planned for it.
 fn wanted(source: &Source<'_>, key: PortKey, port: &InventoryPort) -> Option<ExtendedPortInfo> {
     let held = **port.extended.as_ref()?;
     let mut info = held;
-    // Fields with a bit of their own in StateChangeEnable stay, but for speeds that are to change.
+    // Fields with their own bit in StateChangeEnable stay as they are, unless speeds are to change.
     info.set_state_change_enable(0);
     choose_speeds(source, &held, &mut info);
     if let Some(enables) = source.aggregation_nodes
@@ -40,7 +40,7 @@ fn wanted(source: &Source<'_>, key: PortKey, port: &InventoryPort) -> Option<Ext
             info.set_ooo_sl_mask(sls);
         }
         Some(_) => {}
-        // Adaptive routing was turned off: what this manager has told adapters is taken back.
+        // Adaptive routing was turned off: what this manager has set at adapters is reset.
         None => {
             let mut touched = port.managed.touched();
             if touched.any(|place| place.attribute == ManagedAttribute::ExtendedPort) {
@@ -52,7 +52,7 @@ fn wanted(source: &Source<'_>, key: PortKey, port: &InventoryPort) -> Option<Ext
     (!agrees).then_some(info)
 }
 
-/// Enables or disables FDR10 in `info`, where the port has it and `held` is otherwise.
+/// Enables or disables FDR10 in `info`, if the port has it and `held` shows the opposite.
 fn choose_speeds(source: &Source<'_>, held: &ExtendedPortInfo, info: &mut ExtendedPortInfo) {
     let (enabled, fdr10) = (held.link_speed_enabled(), MlnxLinkSpeed::FDR10);
     let has_fdr10 = held.link_speed_supported().contains(fdr10);

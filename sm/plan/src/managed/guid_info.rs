@@ -1,5 +1,5 @@
-//! GUIDInfo, with the alias GUIDs of a port. Sweeps read it only if the port needs one: the content
-//! on other ports does not matter.
+//! GUIDInfo: the alias GUIDs of a port. Sweeps read it only from ports that need aliases: the
+//! content on other ports does not matter.
 
 use rsm_mad::wire::attr::{Attribute, GuidInfo};
 

@@ -1,7 +1,7 @@
 //! The planned blocks of managed attributes, and their content.
 //!
-//! [`Source`] is what they derive from; an attribute is a file beside this one. How devices hold
-//! blocks is in [`rsm_model::managed`].
+//! Content derives from a [`Source`], and each attribute has a file in this folder.
+//! [`rsm_model::managed`] has the state of blocks on devices.
 
 mod extended_port;
 mod guid_info;
@@ -39,29 +39,30 @@ fn planned(attribute: ManagedAttribute) -> &'static Planned {
     }
 }
 
-/// The state that planned blocks and their content derive from.
+/// Everything that planned blocks and their content derive from.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// The state of the hardware.
     pub hardware: &'a Hardware,
     /// The planned alias GUIDs.
     pub alias_guids: &'a AliasGuids,
-    /// The operator's tables for quality of service, if that is on.
+    /// The operator's QoS tables; `None` if QoS is off.
     pub qos: Option<&'a Qos>,
-    /// The operator's limits of rates, if there are any.
+    /// The operator's rate limits; `None` if there are none.
     pub rate_limits: Option<&'a RateLimits>,
-    /// Whether SLtoVLMappingTables of switches are those that the engine needs.
+    /// Whether the engine determines the SLtoVLMappingTables of switches.
     pub engine_has_lanes: bool,
-    /// Whether ports may train to FDR10; `None`: as their devices have it.
+    /// Whether ports may train to FDR10; `None` to leave devices as they are.
     pub fdr10: Option<bool>,
-    /// Whether aggregation nodes may work; `None`: as they are.
+    /// Whether aggregation nodes are enabled; `None` to leave them as they are.
     pub aggregation_nodes: Option<bool>,
-    /// The service levels on which packets may arrive out of order; `None`: adapters keep theirs.
+    /// Mask of the service levels on which packets may arrive out of order; `None` to leave
+    /// adapters as they are.
     pub out_of_order_sls: Option<u16>,
 }
 
 impl<'a> Source<'a> {
-    /// For `plan`.
+    /// The source for the blocks of `plan`.
     pub fn of_plan(
         hardware: &'a Hardware,
         alias_guids: &'a AliasGuids,
@@ -82,7 +83,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// For alias GUIDs alone.
+    /// The source for alias GUIDs alone.
     pub fn of_hosts(hardware: &'a Hardware, alias_guids: &'a AliasGuids) -> Source<'a> {
         Source {
             hardware,
@@ -96,7 +97,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The planned blocks of a port, and those read or written that stay planned.
+    /// The planned blocks of a port with this origin, including those read or written before that
+    /// stay planned.
     pub fn blocks(&self, key: PortKey, origin: Origin) -> BTreeSet<BlockKey> {
         let Some(port) = self.hardware.port(key) else {
             return BTreeSet::new();
@@ -116,7 +118,7 @@ impl<'a> Source<'a> {
         keys.map(|place| BlockKey { port: key, place }).collect()
     }
 
-    /// The planned blocks for quality of service that a port gives to other ports of its node.
+    /// The planned QoS blocks of other ports of the same node that depend on this port.
     pub fn blocks_of_others(&self, key: PortKey) -> BTreeSet<BlockKey> {
         let attribute = ManagedAttribute::SlToVl;
         let blocks = sl_to_vl::from_input(self, key).into_iter();

@@ -1,9 +1,9 @@
-//! QoSConfigSL, with the operator's limits of rates by service level: of ports of adapters that show
-//! the capability, and of their virtual ports. The shares of bandwidth beside them stay.
+//! QoSConfigSL: the operator's rate limits by service level, for ports of adapters with the
+//! capability, and for their virtual ports. Bandwidth shares in the same blocks stay as they are.
 //!
 //! The attribute has fields that rsm does not set, so that no block is planned before the sweep has
-//! read it. Block 0 is the port's, the others are those of its virtual ports, each of which waits
-//! for its own block before it becomes Active.
+//! read it. Block 0 is the port's. Every other block is a virtual port's, which waits for it before
+//! it becomes Active.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, Capability, QosConfigSl};
@@ -35,7 +35,7 @@ pub(super) static RATE_LIMITS: Planned = Planned {
     },
 };
 
-/// The GUID that the limits of a block go by. The physical function, index 0, has those of the port.
+/// The GUID whose limits a block has. The physical function, index 0, has those of the port.
 fn guid(port: &InventoryPort, block: u16) -> Option<Guid> {
     match vport(block) {
         None => Some(port.guid),
@@ -46,7 +46,8 @@ fn guid(port: &InventoryPort, block: u16) -> Option<Guid> {
     }
 }
 
-/// Whether rates are limited, and the device shows that it can do so at what the block is of.
+/// Whether rates are limited, and the device shows the capability for the block's port or virtual
+/// port.
 fn is_concerned(source: &Source<'_>, key: PortKey, port: &InventoryPort, block: u16) -> bool {
     let capability = match vport(block) {
         None => Capability::QosSlRateLimit,
@@ -63,7 +64,7 @@ fn is_concerned(source: &Source<'_>, key: PortKey, port: &InventoryPort, block: 
 }
 
 impl Source<'_> {
-    /// Whether the limits of rates of this block are planned.
+    /// Whether rate limits are planned for this block.
     pub fn limits_rates(&self, key: BlockKey) -> bool {
         let port = self.hardware.port(key.port);
         port.is_some_and(|port| {

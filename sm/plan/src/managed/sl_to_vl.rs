@@ -1,6 +1,6 @@
-//! SLtoVLMappingTable, with the operator's VL of each SL: of channel adapters, routers and enhanced
-//! ports 0, and from every input of a switch to every output whose link is up. Where the engine
-//! needs tables of its own, those of switches follow the lanes of the routes.
+//! SLtoVLMappingTable: the operator's VL of each SL, for channel adapters, routers and enhanced
+//! ports 0, and from every input of a switch to every output whose link is up. If the engine needs
+//! its own tables, those of switches follow the lanes of the routes instead.
 
 use std::collections::BTreeSet;
 
@@ -41,8 +41,8 @@ fn blocks(source: &Source<'_>, key: PortKey) -> Option<BTreeSet<u16>> {
     Some(inputs(node, key.port).collect())
 }
 
-/// The outputs of a switch to which packets go from the port `key`, as blocks of this attribute:
-/// until that port answers, they are not planned.
+/// The blocks from the input `key` to the switch's outputs, which are not planned until that port
+/// answers.
 pub(super) fn from_input(source: &Source<'_>, key: PortKey) -> Vec<(PortKey, u16)> {
     let node = source.hardware.node(key.node);
     let Some(node) = node.filter(|node| node.is_switch() && key.port != PortNum::ZERO) else {
@@ -60,7 +60,8 @@ pub(super) fn from_input(source: &Source<'_>, key: PortKey) -> Vec<(PortKey, u16
         .collect()
 }
 
-/// IsSLMappingSupported, of a switch that of port 0.
+/// Whether the device supports SL to VL mapping (IsSLMappingSupported); port 0 shows it for a
+/// switch.
 fn maps(info: &PortInfo) -> bool {
     let capabilities = info.capability_mask();
     capabilities.contains(CapabilityMask::IS_SL_MAPPING_SUPPORTED)
@@ -72,8 +73,8 @@ fn takes_all_inputs(source: &Source<'_>, key: PortKey, switch: &InventorySwitch)
         && !(source.hardware).has_habit(key, DeviceHabit::RefusesOptimizedSlToVl)
 }
 
-/// The inputs from which packets go to an output: the switch's own port 0, and each other port
-/// whose link is up.
+/// The inputs from which packets go to an output: port 0 of the switch, and every other port whose
+/// link is up.
 fn inputs(node: &InventoryNode, output: PortNum) -> impl Iterator<Item = u16> {
     let up = node.external_ports().filter(|(_, port)| port.is_up());
     let others = up.map(|(number, _)| number);

@@ -1,4 +1,4 @@
-//! Switches that hold their planned multicast tables.
+//! Remembers which switches hold their planned multicast tables.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use rsm_model::mft_image::HeldMasks;
 use rsm_routing::mcast::{GroundDelta, Mft};
 use rsm_routing::topology::{SwitchIdx, Topology};
 
-/// For each switch by number: its held and planned tables, if they were found equal. Two tables at
+/// Held and planned table of each switch, by its number, if they were found equal. Two tables at
 /// the same addresses need no second comparison.
 #[derive(Debug)]
 pub(super) struct Agreed(Vec<Option<(Arc<Mft>, Arc<Mft>)>>);
 
 impl Agreed {
-    /// No comparison yet, for this many switches.
+    /// Without any comparison, for this many switches.
     pub(super) fn none(switches: usize) -> Agreed {
         Agreed(vec![None; switches])
     }
 
-    /// Compares the held tables with the `planned` ones; `delta` leads from the fabric of `self` to
-    /// theirs. Returns also the multicast LIDs with a difference.
+    /// Compares the `held` tables with the `planned` ones; `delta` leads from the fabric of `self`
+    /// to theirs. Returns also the multicast LIDs that differ.
     pub(super) fn follow(
         &self,
         delta: &GroundDelta,
@@ -47,12 +47,12 @@ impl Agreed {
     }
 }
 
-/// The table that each switch of `topology` holds, by number; empty if it is not known.
+/// The table that each switch of `topology` holds, by its number; empty if it is not known.
 pub(super) fn held_by_switch(topology: &Topology, held: &HeldMasks) -> Vec<Arc<Mft>> {
     let nothing = Arc::new(Mft::default());
     let mut held = held.by_switch.iter().peekable();
     let switches = topology.switches().iter();
-    // Both are in the order of GUIDs.
+    // Both lists are in the order of GUIDs.
     switches
         .map(|switch| {
             while held.next_if(|(guid, _)| **guid < switch.guid).is_some() {}

@@ -1,4 +1,4 @@
-//! The base of multicast trees.
+//! The base of multicast trees: topology and places of ports, without groups.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ use rsm_routing::topology::Topology;
 use super::places::Places;
 use crate::groups::GroupMembers;
 
-/// The ground of multicast trees, and the places of ports on it. Outlives changes of groups.
+/// Ground that trees of any groups are built on, and the places of ports in it. It stays the same
+/// when groups change.
 #[derive(Debug)]
 pub struct Base {
     pub(super) ground: Ground,
@@ -21,7 +22,7 @@ pub struct Base {
 #[derive(Debug, Default)]
 pub(super) struct BaseDelta {
     pub(super) ground: GroundDelta,
-    /// Ports that have moved, come or gone.
+    /// Ports that moved, appeared or vanished.
     moved: BTreeSet<Guid>,
 }
 
@@ -39,11 +40,11 @@ impl Base {
         }
     }
 
-    /// The base of `fabric` and `topology`, equal to that of [`Base::new`], and the difference;
-    /// `self` is the base of `before`.
+    /// Updates `self`, the base of `before`, to `fabric` and `topology`. Returns the base, equal to
+    /// that of [`Base::new`], and the difference.
     ///
     /// # Errors
-    /// The difference is not conclusive; the reason as a phrase.
+    /// Why the difference is not conclusive, as a phrase.
     pub(super) fn follow(
         &self,
         before: &Topology,
@@ -64,8 +65,8 @@ impl Base {
         Ok((Base { ground, places }, delta))
     }
 
-    /// The members of a multicast LID with their places in the topology, sorted. Leaves out ports
-    /// that are not in it.
+    /// The members of a multicast LID with their places in the topology, sorted. Ports outside of
+    /// it are omitted.
     pub(super) fn members(&self, topology: &Topology, members: &GroupMembers) -> Vec<Member> {
         let members = members.ports.iter();
         let members =
@@ -85,8 +86,8 @@ impl Base {
         })
     }
 
-    /// The same result as [`Base::members`] for `members`, by the changes since `known`, its result
-    /// for the members `before` on the base `earlier`, in the numbers of `topology`. `None`: it is
+    /// Updates `known`, the members of `before` on the base `earlier`, to `members` on this base.
+    /// Returns the result of [`Base::members`], in the numbers of `topology`; `None` if it is
     /// unchanged.
     pub(super) fn follow_members(
         &self,
@@ -113,13 +114,13 @@ impl Base {
         let mut members = known.members.clone();
         members.retain(|member| !left.contains(member));
         members.extend(joined);
-        // The sort is fast: only the end is unsorted.
+        // Only the end of the list is unsorted, so that sorting is fast.
         members.sort();
         Some(members)
     }
 }
 
-/// MulticastFDBCap of each switch by number (IBA 14.2.5.4).
+/// MulticastFDBCap of each switch, by its number (IBA 14.2.5.4).
 fn capacities(fabric: &Fabric, topology: &Topology) -> Vec<u16> {
     let capacity = |guid: Guid| {
         let node = fabric.node_of(guid)?;

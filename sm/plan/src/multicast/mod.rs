@@ -1,12 +1,12 @@
-//! The multicast part of a plan: a tree for each multicast LID, on the unicast routes of the same
+//! The multicast part of a plan: one tree for each multicast LID, on the unicast routes of the same
 //! plan.
 //!
-//! It follows the changes since the plan before: fabric, orientation, members, and tables held by
-//! switches. Trees that they do not concern stay, without another proof.
+//! Planning follows the changes since the plan before, in fabric, orientation, members, and held
+//! tables. Trees that these do not concern stay, without another proof.
 //!
-//! Until the SA has reported the members, there is no multicast part, and multicast tables stay as
-//! they are. The SA reports the service levels of groups with their members: beside routes that
-//! follow no order of the switches, each level has a master tree of its own (`rsm_routing::mcast`).
+//! Until the SA has reported the members, a plan has no multicast part, and multicast tables stay
+//! as they are. The SA reports the service levels of groups with their members: if routes follow no
+//! order of the switches, each level has its own master tree (`rsm_routing::mcast`).
 
 mod agreed;
 mod base;
@@ -37,14 +37,15 @@ pub struct Multicast {
     pub groups: Arc<GroupSet>,
     /// The tree of each multicast LID.
     pub trees: Trees,
-    /// By switch number of the plan's topology. Successive plans share equal tables.
+    /// Table of each switch, by its number in the plan's topology. Successive plans share equal
+    /// tables.
     pub tables: Vec<Arc<Mft>>,
-    /// The proof.
+    /// Proof of the trees.
     pub report: MulticastReport,
     /// The plan's topology.
     pub topology: Arc<Topology>,
     base: Arc<Base>,
-    /// Switches that held the tables planned before.
+    /// Switches that held their tables of the plan before.
     agreed: Agreed,
     top: Option<Lid>,
     /// See [`Multicast::concerned`].
@@ -52,7 +53,7 @@ pub struct Multicast {
 }
 
 impl Multicast {
-    /// The table of the switch with this number; `None` for one of another topology.
+    /// The table of the switch with this number; `None` if the topology lacks it.
     pub fn table(&self, switch: SwitchIdx) -> Option<&Arc<Mft>> {
         self.tables.get(switch.index())
     }
@@ -67,9 +68,9 @@ impl Multicast {
         self.base.ground.orientation()
     }
 
-    /// The multicast LIDs whose tree may differ from before, or whose masks a switch may hold
-    /// otherwise than planned before. For all others switches hold their present trees, which
-    /// follow its orientation. `None`: all trees were planned anew.
+    /// The multicast LIDs whose tree may differ from the plan before, or for which a switch may not
+    /// hold the masks planned before. For all other LIDs, switches hold their present trees, which
+    /// follow the orientation. `None` if all trees were planned anew.
     pub(super) fn concerned(&self) -> Option<&BTreeSet<Lid>> {
         self.concerned.as_ref()
     }
@@ -77,8 +78,8 @@ impl Multicast {
     /// Findings for the operator.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let trees = self.trees.by_mlid.values();
-        let apart = trees.filter(|tree| tree.unserved() > 0);
-        let mlids: Vec<String> = apart
+        let partitioned = trees.filter(|tree| tree.unserved() > 0);
+        let mlids: Vec<String> = partitioned
             .map(|tree| format!("{:#06x}", tree.group.mlid.0))
             .collect();
         if mlids.is_empty() {
@@ -95,7 +96,7 @@ impl Multicast {
     }
 }
 
-/// Multicast LIDs that a finding names.
+/// Multicast LIDs named in a finding.
 const SHOWN: usize = 8;
 
 fn shorten(names: &[String]) -> String {
@@ -126,19 +127,19 @@ pub(super) struct MulticastJob<'a> {
     pub(super) unicast_follows: bool,
     pub(super) groups: &'a Arc<GroupSet>,
     pub(super) held: &'a HeldMasks,
-    /// The multicast plan before.
+    /// The multicast part of the plan before; `Err` with the reason if it cannot be followed.
     pub(super) previous: Result<&'a Multicast, &'static str>,
 }
 
 /// The result of multicast planning.
 pub(super) struct MulticastOutcome {
-    /// The trees of all groups, proved; after a failed proof, its report.
+    /// The trees of all groups, proved; if the proof failed, its report.
     pub(super) multicast: Result<Multicast, Box<MulticastReport>>,
-    /// Why all trees were planned, if they were.
+    /// Why all trees were planned; `None` if they were not.
     pub(super) whole: Option<&'static str>,
 }
 
-/// Trees with their proof, and their origin.
+/// Trees with their proof, and where they come from.
 struct Planned {
     base: Arc<Base>,
     trees: Trees,
@@ -148,7 +149,7 @@ struct Planned {
     report: MulticastReport,
 }
 
-/// Plans trees by the changes since the last plan; if these are not conclusive, plans all of them.
+/// Plans trees by the changes since the last plan; if these are not conclusive, plans all trees.
 pub(super) fn plan(job: &MulticastJob<'_>) -> MulticastOutcome {
     let held = held_by_switch(job.topology, job.held);
     let followed = job
@@ -214,7 +215,8 @@ fn plan_whole(job: &MulticastJob<'_>, held: &[Arc<Mft>]) -> Planned {
     }
 }
 
-/// The same result as [`plan_whole`], by the changes since `previous`.
+/// Plans by the changes since `previous`, with the result of [`plan_whole`]; fails with the reason
+/// why it cannot.
 fn follow(
     job: &MulticastJob<'_>,
     previous: &Multicast,
@@ -264,7 +266,7 @@ fn follow_base(
     Ok((Arc::new(base), delta))
 }
 
-/// The groups of a job. Unchanged ones are shared with `earlier`.
+/// The groups of a job; unchanged ones are shared with `earlier`.
 fn follow_groups(
     job: &MulticastJob<'_>,
     previous: &Multicast,
@@ -316,7 +318,7 @@ fn held_masks(held: &[Arc<Mft>]) -> impl Fn(SwitchIdx, Lid) -> PortMask + Sync +
     |switch, mlid| held[switch.index()].mask(mlid)
 }
 
-/// The proof of all trees; checks only those of `looked_at`, if given.
+/// Proves all trees; if `looked_at` is given, checks only those.
 fn prove(
     job: &MulticastJob<'_>,
     trees: &Trees,
@@ -327,8 +329,8 @@ fn prove(
     verify_multicast(job.topology, routes, order, trees, looked_at)
 }
 
-/// The masks that switches hold, by multicast LID (only those of `only`, if given), sorted by
-/// switch.
+/// The masks that switches hold, by multicast LID, sorted by switch; if `only` is given, only those
+/// of its LIDs.
 pub(super) fn masks_by_mlid(
     topology: &Topology,
     held: &HeldMasks,

@@ -1,4 +1,4 @@
-//! Places of the ports that can be members.
+//! Places of the ports that can be multicast members.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use rsm_ids::{Guid, PortNum};
 use rsm_routing::mcast::GroundDelta;
 use rsm_routing::topology::{Destination, SwitchIdx, Topology};
 
-/// The switch at the other end of a port's cable, and the port of that switch; for port 0 of a
-/// switch, the switch itself and 0.
+/// The switch at the other end of a port's cable, and its port number; for port 0 of a switch, the
+/// switch itself and 0.
 pub(super) type Place = (Guid, PortNum);
 
-/// A new list is made once more than one of this many ports has moved.
+/// A new list is built once more than one of this many ports has moved.
 const MOVED_SHARE: usize = 16;
 
 /// Places by port GUID. Successive fabrics share a list.
 #[derive(Debug)]
 pub(super) struct Places {
     listed: Arc<HashMap<Guid, Place>>,
-    /// Ports that have moved since the list was made, or come (or gone: `None`).
+    /// Ports that moved or appeared since the list was built; `None` if they vanished.
     moved: BTreeMap<Guid, Option<Place>>,
-    /// Whether several ports have one GUID: the last of them counts.
+    /// Whether several ports have one GUID; the last one of them counts.
     is_ambiguous: bool,
 }
 
@@ -37,11 +37,11 @@ impl Places {
         }
     }
 
-    /// The places of `after`, equal to those of [`Places::of`], and the ports that differ; `self`
-    /// are the places of `before`.
+    /// Updates `self`, the places of `before`, to `after`. Returns the places, equal to those of
+    /// [`Places::of`], and the ports that differ.
     ///
     /// # Errors
-    /// The difference is not conclusive; the reason as a phrase.
+    /// Why the difference is not conclusive, as a phrase.
     pub(super) fn follow(
         &self,
         before: &Topology,

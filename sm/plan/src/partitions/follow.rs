@@ -12,11 +12,12 @@ use super::members::EndPorts;
 use super::{Assignment, PartitionPlan, vports};
 use crate::policy::Policy;
 
-/// The partitions of `fabric`, equal to those of [`assign`](super::assign). `previous` are those of
-/// the fabric and policy `before`. Reads only the ports of rewired nodes, those at the other ends
-/// of their cables, and the port GUIDs in `members`, whose rules differ between the two policies.
+/// Assigns the partitions of `fabric`, with the result of [`assign`](super::assign). `previous` are
+/// the partitions of the fabric and policy `before`. Reads only the ports of rewired nodes, those
+/// at the other ends of their cables, and the port GUIDs in `members`, whose rules differ between
+/// the two policies.
 ///
-/// `None` if other ports may be concerned: there are or were findings, this subnet manager has
+/// `None` if other ports may be concerned: there are or were findings, the subnet manager has
 /// moved, or enforcement starts or ends.
 pub(crate) fn follow(
     previous: &Arc<PartitionPlan>,
@@ -58,18 +59,18 @@ pub(crate) fn follow(
     let mut assignment = Assignment::new(fabric, policy);
     let ports = EndPorts::of(fabric, ends(fabric));
     let has = assignment.give(&ports);
-    let apart = previous.apart.checked_sub(had)? + has;
-    if (apart > 0) != (previous.apart > 0) {
+    let partitioned_ports = previous.partitioned_ports.checked_sub(had)? + has;
+    if (partitioned_ports > 0) != (previous.partitioned_ports > 0) {
         return None;
     }
-    if apart > 0 {
+    if partitioned_ports > 0 {
         assignment.enforce(&ports);
     }
     let given = assignment.finish();
     if !given.findings.is_empty() {
         return None;
     }
-    let is_as_before = apart == previous.apart
+    let is_as_before = partitioned_ports == previous.partitioned_ports
         && concerned.iter().all(|port| {
             given.tables.get(port) == previous.tables.get(port)
                 && given.enforced.get(port) == previous.enforced.get(port)
@@ -82,7 +83,7 @@ pub(crate) fn follow(
         return Some(previous.clone());
     }
     let mut plan = PartitionPlan::clone(previous);
-    plan.apart = apart;
+    plan.partitioned_ports = partitioned_ports;
     replace(&mut plan.tables, &concerned, given.tables);
     replace(&mut plan.enforced, &concerned, given.enforced);
     vports::replace(&mut plan.vports, concerned, given.vports);
@@ -100,8 +101,8 @@ fn replace<T>(
     map.extend(given);
 }
 
-/// The ports of a node, and those at the other ends of its cables. Of a switch at the other end
-/// only that port is concerned.
+/// The ports of a node, and those at the other ends of its cables. A switch at the other end is
+/// concerned only with that port.
 fn around(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
     let numbers = (0..=u8::MAX).map(PortNum).take(node.ports.len());
     let mut ports: Vec<PortKey> = numbers
@@ -109,7 +110,7 @@ fn around(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
         .collect();
     for (_, peer) in node.cables() {
         ports.push(peer);
-        // The switch port that a host is cabled to enforces the host's keys.
+        // The switch port at a host enforces the host's keys.
         let other = fabric.node_of(peer.node);
         let host = other.filter(|other| other.kind() != NodeType::Switch);
         ports.extend(host.into_iter().flat_map(Node::cables).map(|(_, at)| at));

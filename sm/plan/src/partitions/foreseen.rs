@@ -1,5 +1,6 @@
-//! Partitions in which hosts will not be able to talk, before they try: groups that hosts are too
-//! slow for, limited members alone, and GUIDs that no port has.
+//! Findings about partitions in which hosts will not be able to talk, before they try: broadcast
+//! groups that are too fast for hosts, partitions with limited members only, and rules with GUIDs
+//! that no port has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +16,11 @@ use rsm_model::text::count;
 
 use super::{FINDINGS_SHOWN, PartitionPlan};
 
-/// Ports that a finding names; it counts the others.
+/// Ports named in a finding, which counts the others.
 const PORTS_SHOWN: usize = 8;
 
-/// The findings about partitions of the file and of the API on `fabric`. Without such partitions
-/// nothing is looked at.
+/// Findings about partitions of the file and of the API on `fabric`. Returns at once if there are
+/// no such partitions.
 pub(crate) fn foreseen(
     fabric: &Fabric,
     partitions: &Partitions,
@@ -57,7 +58,7 @@ fn holds(fabric: &Fabric, plan: &PartitionPlan, at: PortRef, base: u16) -> bool 
     table.is_some_and(|table| table.iter().any(|key| key.is_valid() && key.base() == base))
 }
 
-/// Up to [`PORTS_SHOWN`] of `ports`, and how many more there are.
+/// Names up to [`PORTS_SHOWN`] of `ports`, and counts the others.
 fn named(ports: &[String]) -> String {
     let shown = ports.iter().take(PORTS_SHOWN).cloned();
     let shown = shown.collect::<Vec<_>>().join(", ");
@@ -67,7 +68,8 @@ fn named(ports: &[String]) -> String {
     }
 }
 
-/// The members whose links cannot carry the broadcast group of a partition with IP over InfiniBand.
+/// The finding about members whose links cannot carry the broadcast group of a partition with IP
+/// over InfiniBand.
 fn too_fast(
     fabric: &Fabric,
     hosts: &[PortRef],
@@ -121,8 +123,8 @@ fn shortcoming(fabric: &Fabric, at: PortRef, group: &PartitionGroup) -> Option<S
     (mtu.code() < group.mtu.code()).then(|| format!("{bytes} bytes"))
 }
 
-/// Partitions whose members, two at least, are all limited members. A full member that a rule names
-/// may be away.
+/// Findings about partitions with at least two members, all of them limited. A full member that a
+/// rule names may be absent.
 fn limited_only(
     fabric: &Fabric,
     hosts: &[PortRef],
@@ -153,7 +155,7 @@ fn limited_only(
     findings.collect()
 }
 
-/// Rules that name a node or a system in the place of a port.
+/// Findings about rules that name a node or a system in place of a port.
 fn node_guids(fabric: &Fabric, partitions: &Partitions) -> Vec<Finding> {
     let mut ports: Vec<Guid> = fabric
         .end_ports()

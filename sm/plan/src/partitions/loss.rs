@@ -1,6 +1,6 @@
-//! The partners that a change of a partition takes from ports.
+//! The partners that ports lose by a change of a partition.
 //!
-//! The core refuses a change by which ports lose partners until its caller accepts that;
+//! The core refuses a change by which ports lose partners until the caller accepts that;
 //! `docs/guards.md` lists what guards each call.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +13,8 @@ use rsm_model::fabric::{Fabric, PortRef};
 use super::members::{EndPorts, Wanted};
 use super::with_rules;
 
-/// The partners that ports of `fabric` lose in the partition `p_key` by the partitions `after` in
-/// the place of those `before`.
+/// The partners that ports of `fabric` lose in the partition `p_key` when the partitions `after`
+/// replace those `before`.
 pub fn loss_between(
     fabric: &Fabric,
     p_key: PKey,
@@ -59,8 +59,8 @@ pub fn loss_between(
     }
 }
 
-/// The partitions in which ports lose partners by the partitions `after` in the place of those
-/// `before`, with what they lose, by ascending P_Key.
+/// The partitions, ascending by P_Key, in which ports lose partners when `after` replaces `before`,
+/// each with the loss.
 pub fn all_losses(
     fabric: &Fabric,
     before: &Partitions,
@@ -84,7 +84,7 @@ pub fn all_losses(
     losses.filter(|(_, loss)| !loss.is_none()).collect()
 }
 
-/// The standing of a port in a partition.
+/// A port's membership in a partition, as it matters for talking to others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Standing {
     None,
@@ -92,12 +92,11 @@ enum Standing {
     Full,
 }
 
-/// The standing of a port before and after a change.
+/// Membership of a port before and after a change.
 type Move = (Standing, Standing);
 
 impl Standing {
-    /// The standing by the keys of one partition; a port with the keys of both memberships talks as
-    /// a full member.
+    /// Membership by the keys of one partition; a port with both keys talks as a full member.
     fn of(wanted: &Wanted) -> Standing {
         let keys = wanted.keys.iter();
         let standings = keys.map(|key| match key.is_full() {
@@ -127,7 +126,7 @@ fn lost_pairs(counts: &BTreeMap<Move, u64>) -> u64 {
     twice / 2
 }
 
-/// The end ports of a fabric, and their virtual ports behind them.
+/// The end ports of a fabric, followed by their virtual ports.
 struct Ends<'a> {
     fabric: &'a Fabric,
     ports: EndPorts,
@@ -153,7 +152,7 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// The keys of each port by the rules that `counts` chooses.
+    /// The keys of each port, by the rules for which `counts` holds.
     fn members(&self, partitions: &Partitions, counts: impl Fn(&Rule) -> bool) -> Vec<Wanted> {
         let partitions = with_rules(partitions, counts);
         let mut wanted = self.ports.members(&partitions);
@@ -169,7 +168,7 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// The items of ports that are no switch's, with their indices.
+    /// The items of ports that belong to no switch, with their indices.
     fn hosts<'b, T>(&'b self, all: &'b [T]) -> impl Iterator<Item = (usize, &'b T)> {
         let ats = self.ports.list().iter().chain(self.vports.list());
         let hosts = ats
@@ -179,8 +178,8 @@ impl<'a> Ends<'a> {
         hosts.map(|(index, (_, item))| (index, item))
     }
 
-    /// How many of these ports can talk with no other host by `partitions`; the subnet manager's
-    /// own port does not count as one.
+    /// Number of these ports that can talk to no other host in `partitions`; the subnet manager's
+    /// own port does not count as a host.
     fn isolated(&self, losing: &[usize], partitions: &Partitions) -> usize {
         if losing.is_empty() {
             return 0;

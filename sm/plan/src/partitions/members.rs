@@ -1,4 +1,4 @@
-//! From rules to the keys of each port.
+//! Applies the rules of partitions to ports: the keys of each port.
 
 use rsm_config::{Membership, PartitionMembers, Partitions, Rule};
 use rsm_ids::{Guid, PortNum};
@@ -8,24 +8,25 @@ use rsm_model::fabric::{Fabric, PortRef};
 /// The keys of one port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Wanted {
-    /// By ascending partition.
+    /// Keys, ascending by partition.
     pub(super) keys: Vec<PKey>,
     /// The key at index 0.
     pub(super) first: PKey,
-    /// Whether a rule claims index 0 for it.
+    /// Whether a rule claims index 0 for that key.
     pub(super) claimed: bool,
     /// Whether rules of several partitions claim index 0.
     pub(super) contested: bool,
 }
 
 impl Wanted {
-    /// Full membership in the default partition only: the state of a port after power-on.
+    /// Whether the keys are only full membership in the default partition, as in a port after
+    /// power-on.
     pub(super) fn is_default(&self) -> bool {
         self.keys == [PKey::DEFAULT_FULL]
     }
 }
 
-/// The kind of a port, as rules name it.
+/// Kind of a port, as rules name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum MemberKind {
     Of(NodeType),
@@ -33,17 +34,17 @@ enum MemberKind {
     Virtual,
 }
 
-/// End ports of a fabric, or virtual ports, indexed for rules.
+/// The end ports or virtual ports of a fabric, indexed for rules.
 pub(super) struct EndPorts {
     list: Vec<PortRef>,
     kinds: Vec<MemberKind>,
-    /// Index in `list` by GUID.
+    /// GUIDs with indices in `list`, sorted.
     guids: Vec<(Guid, usize)>,
     own: Option<usize>,
 }
 
 impl EndPorts {
-    /// `list` is in the order of the fabric.
+    /// Indexes the end ports `list`, which are in the order of the fabric.
     pub(super) fn of(fabric: &Fabric, list: Vec<PortRef>) -> EndPorts {
         let mut guids: Vec<(Guid, usize)> = list
             .iter()
@@ -62,7 +63,7 @@ impl EndPorts {
         }
     }
 
-    /// Virtual ports: the port of each, and its GUID.
+    /// Indexes virtual ports, each given as its port and its GUID.
     pub(super) fn of_vports(vports: Vec<(PortRef, Guid)>) -> EndPorts {
         let guids = vports.iter().enumerate();
         let mut guids: Vec<(Guid, usize)> =
@@ -81,12 +82,12 @@ impl EndPorts {
         &self.list
     }
 
-    /// The keys of each port of the list.
+    /// The keys of each port in the list.
     pub(super) fn members(&self, partitions: &Partitions) -> Vec<Wanted> {
         let mut wanted: Vec<Wanted> = self.first_keys(partitions);
         let mut memberships: Vec<Option<Membership>> = vec![None; self.list.len()];
         let mut rules: Vec<&Rule> = partitions.rules.iter().collect();
-        // A stable sort: the rules of one partition stay in the order of the file.
+        // The sort is stable, so that the rules of one partition stay in the order of the file.
         rules.sort_by_key(|rule| rule.p_key.base());
         for rules in rules.chunk_by(|a, b| a.p_key.base() == b.p_key.base()) {
             let p_key = PKey(rules[0].p_key.base());
@@ -115,7 +116,7 @@ impl EndPorts {
         wanted
     }
 
-    /// No keys yet, but the partition of the key at index 0.
+    /// Ports without keys; only the partition of the key at index 0 is set.
     fn first_keys(&self, partitions: &Partitions) -> Vec<Wanted> {
         let blank = Wanted {
             keys: Vec::new(),
@@ -173,8 +174,8 @@ impl EndPorts {
     }
 }
 
-/// Whether the subnet manager runs at this end port; on a switch that is port 0, by whichever port
-/// its SMPs arrive.
+/// Whether the subnet manager runs at this end port; on a switch that is port 0, whichever port its
+/// SMPs use.
 fn is_own(fabric: &Fabric, at: PortRef) -> bool {
     fabric.local.is_some_and(|local| {
         local.node == at.node && (local.port == at.port || at.port == PortNum::ZERO)

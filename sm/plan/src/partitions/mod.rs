@@ -1,4 +1,4 @@
-//! Partitions: the P_KeyTable of every end port, and of the switch ports that enforce it.
+//! Partitions: the P_KeyTable of every end port, and of the switch ports that enforce partitions.
 
 mod follow;
 mod foreseen;
@@ -26,45 +26,46 @@ use self::members::{EndPorts, Wanted};
 use self::table::{Arrangement, First, arrange};
 use super::policy::Policy;
 
-/// Findings of one kind; further ones are counted. One line of a file can concern every port.
+/// Findings of one kind that are listed; further ones are counted. One line of a file can concern
+/// every port.
 const FINDINGS_SHOWN: usize = 100;
 
-/// Keys that a finding names; it counts the others.
+/// Keys named in a finding, which counts the others.
 const KEYS_SHOWN: usize = 8;
 
-/// The direction in which a switch port drops packets of other partitions.
+/// The directions in which a switch port drops packets of other partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Enforced {
-    /// Drop incoming packets.
+    /// Whether it drops incoming packets.
     pub inbound: bool,
-    /// Drop outgoing packets.
+    /// Whether it drops outgoing packets.
     pub outbound: bool,
 }
 
 /// The partitions of a fabric, port by port.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct PartitionPlan {
-    /// Of end ports, and of the ports in `enforced`. Equal tables are shared.
+    /// Tables of end ports, and of the ports in `enforced`. Equal tables are shared.
     tables: BTreeMap<PortKey, Arc<[PKey]>>,
     enforced: BTreeMap<PortKey, Enforced>,
-    /// Of virtual ports, but for physical functions. Equal tables are shared.
+    /// Tables of virtual ports, without physical functions. Equal tables are shared.
     vports: BTreeMap<VPortKey, Arc<[PKey]>>,
     /// Number of end ports and virtual ports with other keys than full membership in the default
     /// partition.
-    apart: usize,
+    partitioned_ports: usize,
     /// Findings for the operator.
     pub findings: Vec<Finding>,
 }
 
 impl PartitionPlan {
-    /// The P_KeyTable of a port, by index and up to the last key; [`PKey::INVALID`] at empty
+    /// The P_KeyTable of a port, by index up to the last key, with [`PKey::INVALID`] at empty
     /// indices. `None` for ports without a table, and for ports of switches that enforce nothing.
     pub fn table(&self, port: PortKey) -> Option<&Arc<[PKey]>> {
         self.tables.get(&port)
     }
 
-    /// The P_KeyTable of a virtual port, as [`PartitionPlan::table`]; `None` for a physical
-    /// function, which has that of its port.
+    /// The P_KeyTable of a virtual port, in the form of [`PartitionPlan::table`]. `None` for a
+    /// physical function, which uses the table of its port.
     pub fn vport_table(&self, vport: VPortKey) -> Option<&Arc<[PKey]>> {
         self.vports.get(&vport)
     }
@@ -79,7 +80,7 @@ impl PartitionPlan {
         self.enforced.get(&port).copied().unwrap_or_default()
     }
 
-    /// Ports whose keys or enforcement differ between the two.
+    /// Ports whose keys or enforcement differ from `other`.
     pub fn differing(&self, other: &PartitionPlan) -> BTreeSet<PortKey> {
         let mut differing = BTreeSet::new();
         if std::ptr::eq(self, other) {
@@ -105,17 +106,17 @@ impl PartitionPlan {
     }
 }
 
-/// The tables of every end port of `fabric`. Keys that it holds keep their indices.
+/// Assigns the tables of every end port of `fabric`. Keys that a port holds keep their indices.
 pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
     let ports = EndPorts::of(fabric, fabric.end_ports().map(|(at, _)| at).collect());
     let mut assignment = Assignment::new(fabric, policy);
-    let apart = assignment.give(&ports);
-    // If all ports are full members of one partition only, there are no packets to drop.
-    if apart > 0 {
+    let partitioned_ports = assignment.give(&ports);
+    // If all ports are full members of only one partition, there are no packets to drop.
+    if partitioned_ports > 0 {
         assignment.enforce(&ports);
     }
     PartitionPlan {
-        apart,
+        partitioned_ports,
         ..assignment.finish()
     }
 }
@@ -125,14 +126,14 @@ pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
 pub struct Overfull {
     /// The port.
     pub at: PortRef,
-    /// The keys that it would need.
+    /// Number of keys that the port would need.
     pub wanted: usize,
-    /// The keys that it can hold.
+    /// Number of keys that its table holds.
     pub capacity: usize,
 }
 
-/// The first port among `guids` whose table could not hold its keys by the partitions `after`, and
-/// that has more of them than by the partitions `before`.
+/// The first port among `guids` whose table cannot hold its keys in the partitions `after`, and
+/// that has more of them than in the partitions `before`. `None` if all tables suffice.
 pub fn overfull(
     fabric: &Fabric,
     before: &Partitions,
@@ -162,7 +163,7 @@ pub fn overfull(
     })
 }
 
-/// Partitions with those rules of `partitions` that `counts` chooses, for the keys of ports alone.
+/// `partitions` with only the rules for which `counts` holds; valid only for the keys of ports.
 fn with_rules(partitions: &Partitions, counts: impl Fn(&Rule) -> bool) -> Partitions {
     let rules = partitions.rules.iter().filter(|rule| counts(rule));
     Partitions {
@@ -173,7 +174,7 @@ fn with_rules(partitions: &Partitions, counts: impl Fn(&Rule) -> bool) -> Partit
     }
 }
 
-/// Tables during assignment.
+/// State of assigning the tables.
 struct Assignment<'a> {
     fabric: &'a Fabric,
     policy: &'a Policy,
@@ -193,15 +194,15 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Assigns tables to end ports and their virtual ports. Returns how many have other keys than
-    /// full membership in the default partition.
+    /// Assigns tables to end ports and their virtual ports. Returns the number of ports with other
+    /// keys than full membership in the default partition.
     fn give(&mut self, ports: &EndPorts) -> usize {
         let wanted = ports.members(&self.policy.partitions);
         for (&at, wanted) in ports.list().iter().zip(&wanted) {
             self.give_port(at, wanted);
         }
-        let apart = wanted.iter().filter(|wanted| !wanted.is_default()).count();
-        apart + self.give_vports(ports)
+        let partitioned_ports = wanted.iter().filter(|wanted| !wanted.is_default()).count();
+        partitioned_ports + self.give_vports(ports)
     }
 
     fn give_port(&mut self, at: PortRef, wanted: &Wanted) {
@@ -239,7 +240,8 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Lets the switch ports at end ports drop packets without a P_Key of the end port.
+    /// Makes the switch ports at end ports drop packets with a P_Key that the end port does not
+    /// have.
     fn enforce(&mut self, ports: &EndPorts) {
         for &at in ports.list() {
             self.enforce_port(at);
@@ -267,7 +269,7 @@ impl<'a> Assignment<'a> {
         let Some(table) = self.keys_on_link(at) else {
             return;
         };
-        // A full member's key also admits limited members.
+        // The key of a full member also admits limited members.
         let redundant = |key: PKey| !key.is_full() && table.contains(&PKey(key.0 | 0x8000));
         let keys: Vec<PKey> = table
             .iter()
@@ -317,7 +319,7 @@ impl Shared {
     }
 }
 
-/// Findings about ports, with a bound on each kind.
+/// Collects findings about ports, with a bound for each kind.
 #[derive(Default)]
 struct Complaints {
     findings: Vec<Finding>,

@@ -1,31 +1,31 @@
-//! The index of each key in a P_KeyTable.
+//! Assigns an index in the P_KeyTable to each key.
 
 use rsm_mad::wire::attr::PKey;
 use rsm_model::p_keys::PKeyImage;
 
-/// The keys of one table.
+/// The keys of one table by index.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Arrangement {
-    /// By index, up to the last one in use.
+    /// Keys by index, up to the last one in use.
     pub(super) keys: Vec<PKey>,
-    /// Keys without room.
+    /// Keys for which there was no room.
     pub(super) left_out: Vec<PKey>,
 }
 
-/// The key at index 0, one of those that are wanted.
+/// Which of the wanted keys shall be at index 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum First {
-    /// The operator wants it there: it moves there.
+    /// The operator claims index 0 for this key, which moves there.
     Claimed(PKey),
-    /// The key goes there unless the port holds it at another index, and index 0 has another key
-    /// that stays: where that key goes, this one takes its place, as with OpenSM.
+    /// This key goes to index 0, unless the port holds it at another index and index 0 has another
+    /// key that stays. If that key is removed, this one takes its place, as with OpenSM.
     Usual(PKey),
-    /// Any key may go there.
+    /// Any key may be at index 0.
     Any,
 }
 
 impl First {
-    /// The key to put there, where the port holds the keys `held`.
+    /// The key to put at index 0, if the port holds the keys `held`; `None` to leave it.
     fn put(self, held: &[PKey]) -> Option<PKey> {
         match self {
             First::Claimed(key) => Some(key),
@@ -39,10 +39,10 @@ impl First {
     }
 }
 
-/// Arranges `wanted` in a table of `capacity` keys, by `first` at index 0; no other new key goes to
-/// a reserved index 0 while there is room. A reserved index 0 is never empty, because programs that
-/// know one partition only use the key there; but a table in which it is empty beside the limited
-/// membership of the usual key is as OpenSM leaves it, and right.
+/// Arranges `wanted` in a table of `capacity` keys, with `first` at index 0. While there is room,
+/// no other new key goes to a reserved index 0. A reserved index 0 is never empty, because programs
+/// that know only one partition use the key there. There is one exception: OpenSM leaves it empty
+/// beside the limited membership of the usual key, and such a table is left as it is.
 ///
 /// Queue pairs refer to keys by index, so a key stays where `held` has it, even if its membership
 /// changes. New keys go to the lowest indices, empty ones before vacated ones.
@@ -172,8 +172,8 @@ mod tests {
     #[test]
     fn held_keys_keep_their_indices() {
         let held = [0xffff, 0x8001, 0x8002, 0x8003];
-        // 1 goes, the membership of 3 changes, 4 and 5 are new: 4 does not take the index of 1
-        // while another one is empty.
+        // 1 is removed, the membership of 3 changes, 4 and 5 are new: 4 does not take the index of
+        // 1 while another index is empty.
         assert_eq!(
             arranged(&held, &[0x8002, 3, 4, 5, 0xffff], Some(0xffff), 32),
             [0xffff, 0, 0x8002, 3, 4, 5]
@@ -182,7 +182,7 @@ mod tests {
             arranged(&held, &[0x8002, 3, 4, 5, 0xffff], Some(0xffff), 5),
             [0xffff, 5, 0x8002, 3, 4]
         );
-        // A duplicate key, and both keys of one partition.
+        // There is a duplicate key, and both keys of one partition.
         assert_eq!(
             arranged(
                 &[0xffff, 1, 1, 0x8001],
@@ -215,12 +215,12 @@ mod tests {
             let raw = |keys: Vec<PKey>| keys.iter().map(|key| key.0).collect::<Vec<_>>();
             (raw(arrangement.keys), raw(arrangement.left_out))
         };
-        // Another manager has put it behind a tenant's key; new keys leave index 0 alone.
+        // Another manager has put the key after a tenant's key; new keys leave index 0 alone.
         let held = [0x8020, 0, 0x7fff];
         assert_eq!(arranged(&held, &[0x8020, 0x7fff], 8).0, held);
         let with_new = arranged(&held, &[0x8010, 0x8020, 0x7fff], 8).0;
         assert_eq!(with_new, [0x8020, 0x8010, 0x7fff]);
-        // Its membership may change where it is; a port without it gets it at index 0.
+        // The membership may change in place; a port without the key gets it at index 0.
         assert_eq!(
             arranged(&[0x8020, 0xffff], &[0x8020, 0x7fff], 8).0,
             [0x8020, 0x7fff]
@@ -242,7 +242,7 @@ mod tests {
             arrangement.keys.iter().map(|key| key.0).collect::<Vec<_>>()
         };
         assert_eq!(arranged(&[0, 0x7fff, 0x0020]), [0, 0x7fff, 0x0020]);
-        // A partition that goes leaves no empty index 0.
+        // A removed partition leaves no empty index 0.
         assert_eq!(arranged(&[0x8010, 0x7fff, 0x0020]), [0x7fff, 0, 0x0020]);
         assert_eq!(arranged(&[]), [0x7fff, 0x0020]);
     }
@@ -255,14 +255,15 @@ mod tests {
             let raw = |keys: Vec<PKey>| keys.iter().map(|key| key.0).collect::<Vec<_>>();
             (raw(arrangement.keys), raw(arrangement.left_out))
         };
-        // The partition at index 0 goes; another manager, or an earlier version, left it empty.
+        // The partition at index 0 is removed; another manager, or an earlier version, left it
+        // empty.
         assert_eq!(arranged(&[0x8010, 0xffff], &[0xffff], 8).0, [0xffff]);
         assert_eq!(arranged(&[0, 0xffff], &[0xffff], 8).0, [0xffff]);
         let held = [0, 0x8020, 0x7fff];
         assert_eq!(arranged(&held, &[0x8020, 0xffff], 8).0, [0xffff, 0x8020]);
         let with_new = arranged(&held, &[0x8010, 0x8020, 0xffff], 8).0;
         assert_eq!(with_new, [0xffff, 0x8020, 0, 0x8010]);
-        // The key at index 0 is wanted, and held at another index as well, where it stays.
+        // The key at index 0 is wanted, and also held at another index, where it stays.
         assert_eq!(
             arranged(&[0x0010, 0xffff, 0x8010], &[0x8010, 0xffff], 8).0,
             [0xffff, 0, 0x8010]
@@ -282,15 +283,15 @@ mod tests {
         assert_eq!((none.keys.len(), none.left_out.len()), (0, 4));
     }
 
-    /// A partition of a port: its membership, and whether it claims index 0.
+    /// A port's membership in a partition, and whether the partition claims index 0.
     fn one_partition() -> impl Strategy<Value = Option<(bool, bool)>> {
         proptest::option::of((any::<bool>(), any::<bool>()))
     }
 
     proptest! {
-        /// Whatever partitions come and go, and whatever the table held before: a port with keys has
-        /// one at index 0, the claimed one or that of the default partition where the partition
-        /// there has gone, and no other key moves.
+        /// Whatever partitions are added and removed, and whatever the table held before: a port
+        /// with keys has one at index 0, the claimed one, or that of the default partition if the
+        /// partition there was removed; and no other key moves.
         #[test]
         fn index_0_is_never_empty_over_changes_of_partitions(
             mut held in proptest::collection::vec(0u16..8, 0..10),

@@ -1,8 +1,8 @@
-//! Adaptive routing on the routes of a plan: groups of ports, their proof, and the switches that may
-//! keep theirs while forwarding tables change.
+//! Plans adaptive routing on the routes of a plan: groups of ports, their proof, and the switches
+//! that may keep theirs in force while forwarding tables change.
 //!
-//! Groups are planned beside finished routes and never in their place: forwarding tables are right
-//! at all times, and every failure falls back to them.
+//! Groups complement finished routes and never replace them: forwarding tables are correct at all
+//! times, and every failure falls back to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,11 +25,11 @@ use crate::job::PlanJob;
 use crate::plan::Plan;
 use crate::witness;
 
-/// GroupTop is a multiple of this, less one, so that a new leaf seldom changes it.
+/// GroupTop plus one is a multiple of this, so that a new leaf seldom changes it.
 const GROUP_TOP_STEP: u16 = 64;
 
-/// Adds adaptive routing on the routes of `plan`, and findings about it. `links` is the switch graph
-/// with all links that packets may be on, `held` the forwarding tables that switches hold.
+/// Adds adaptive routing on the routes of `plan`, and findings about it. `links` is the switch
+/// graph with all links that may carry packets, `held` the forwarding tables that switches hold.
 pub(super) fn add(
     plan: &mut Plan,
     job: &PlanJob,
@@ -64,7 +64,7 @@ fn unused(severity: Severity, why: String) -> Finding {
     Finding::new(FindingKind::AdaptiveUnused, Subject::Subnet, severity, text)
 }
 
-/// How many groups each switch holds; 0 for those that are to forward by their tables alone.
+/// Number of groups that each switch can hold; 0 for switches that forward by their tables alone.
 fn capacities(policy: &AdaptivePolicy, hardware: &AdaptiveHardware, plan: &Plan) -> Vec<u16> {
     let capacity = |guid: Guid| {
         let switch = hardware.switches.get(&guid)?;
@@ -78,7 +78,7 @@ fn capacities(policy: &AdaptivePolicy, hardware: &AdaptiveHardware, plan: &Plan)
         .collect()
 }
 
-/// Findings about types of switches with the capability that keep to their forwarding tables.
+/// Findings about types of switches with the capability that forward by their tables alone.
 fn left_out(policy: &AdaptivePolicy, hardware: &AdaptiveHardware) -> Vec<Finding> {
     let mut unlisted: BTreeMap<u16, u64> = BTreeMap::new();
     let mut without_sls = 0;
@@ -111,10 +111,10 @@ fn left_out(policy: &AdaptivePolicy, hardware: &AdaptiveHardware) -> Vec<Finding
     findings
 }
 
-/// Groups beside the routes of `plan`, proved; [`Adaptive::kept`] is empty.
+/// Plans and proves groups for the routes of `plan`; [`Adaptive::kept`] is empty.
 ///
 /// # Errors
-/// Why there are none, as a sentence.
+/// Why there are no groups, as a sentence.
 fn try_plan(
     job: &PlanJob,
     plan: &Plan,
@@ -164,7 +164,7 @@ fn try_plan(
     })
 }
 
-/// The ranking of the plan's routes, if these are the shortest ones that follow it.
+/// The ranking of the plan's routes; fails if they are not the shortest ones that follow it.
 fn shortest_ranking(plan: &Plan) -> Result<&Ranking, String> {
     let engine = plan.routing.engine;
     let ranking = plan.routing.ranking.as_ref();
@@ -181,10 +181,10 @@ fn shortest_ranking(plan: &Plan) -> Result<&Ranking, String> {
     Ok(ranking)
 }
 
-/// The proof of groups beside the tables of a plan.
+/// Proves groups together with the tables of a plan.
 ///
 /// # Errors
-/// The faults that it found.
+/// The faults that the proof found.
 fn proved(
     plan: &Plan,
     tables: &AdaptiveTables,
@@ -209,7 +209,7 @@ fn proved(
     ))
 }
 
-/// Of each type among `switches`, the first one that answers: see [`Adaptive::tests`].
+/// The first switch of each type among `switches` that answers; see [`Adaptive::tests`].
 fn tests(
     plan: &Plan,
     hardware: &AdaptiveHardware,
@@ -224,7 +224,7 @@ fn tests(
     tests
 }
 
-/// LIDs of hosts that do not show that they take packets out of order.
+/// LIDs of hosts that do not show that they accept packets out of order.
 fn in_order(job: &PlanJob, plan: &Plan, capabilities: &DeviceCapabilities) -> BTreeSet<Lid> {
     let fabric = &job.fabric;
     let ports = fabric.end_ports().filter(|(at, _)| at.port.0 != 0);
@@ -240,8 +240,9 @@ fn in_order(job: &PlanJob, plan: &Plan, capabilities: &DeviceCapabilities) -> BT
         .collect()
 }
 
-/// Switches that keep their groups in force while others get new forwarding tables: those that keep
-/// everything, if no mixture with the tables on the way has a loop or a credit loop; else none.
+/// Switches that keep their groups in force while others get new forwarding tables: all whose
+/// tables and groups stay, if no mixture of tables during the push has a loop or a credit loop;
+/// else none.
 fn kept(
     job: &PlanJob,
     plan: &Plan,

@@ -1,4 +1,5 @@
-//! Multicast on the routes of a plan, and the way to both together.
+//! Plans multicast on the routes of a plan, and the transition of unicast and multicast tables
+//! together.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,25 +21,25 @@ use crate::plan::Plan;
 use crate::transition::Transition;
 use crate::witness;
 
-/// Why interim tables made for unicast alone are not enough.
+/// Why interim tables for unicast alone are not enough.
 const OFF_ORDER: &str = "multicast packets and unicast ones could wait for each other";
 
 /// Why there are no multicast trees to follow.
 const NO_TREES: &str = "no multicast trees are in force";
 
-/// The unicast tables on the way to a plan.
+/// The unicast tables in force until the plan is.
 pub(super) struct UnicastWay<'a> {
-    /// The tables in force, by the switches of the topology.
+    /// The tables in force, in the order of the topology's switches.
     pub(super) held: &'a Tables,
-    /// The switch graph with all links that packets may be on.
+    /// The switch graph with all links that may carry packets.
     pub(super) links: &'a Topology,
-    /// Unicast packets take legal turns only, all the way.
+    /// Whether unicast packets take only legal turns throughout the transition.
     pub(super) follows: bool,
     /// The dependencies of the planned tables on `links`, if they are known.
     pub(super) needs: Option<Dependencies<'a>>,
 }
 
-/// Adds multicast to a plan with routes, if the members are known, and another transition where
+/// Adds multicast to a plan with routes, if the members are known, and another transition if
 /// multicast packets need one.
 pub(super) fn add(plan: &mut Plan, job: &PlanJob, orientation: &Orientation, way: UnicastWay<'_>) {
     let Some(groups) = &job.groups else {
@@ -53,7 +54,7 @@ pub(super) fn add(plan: &mut Plan, job: &PlanJob, orientation: &Orientation, way
     }
 }
 
-/// The same plan with other multicast members.
+/// Plans the job with the routes of `basis` and other multicast members.
 pub(super) fn replan(job: &PlanJob, basis: &Plan) -> Plan {
     let mut plan = Plan {
         generation: job.generation,
@@ -80,8 +81,8 @@ pub(super) fn replan(job: &PlanJob, basis: &Plan) -> Plan {
     plan
 }
 
-/// Plans multicast on the plan's routes. Reports trees that fail the proof; the hardware's
-/// multicast tables then stay as they are.
+/// Plans multicast on the plan's routes. Reports trees that fail the proof; multicast tables on
+/// switches then stay as they are.
 fn add_trees(
     plan: &mut Plan,
     job: &PlanJob,
@@ -119,15 +120,15 @@ fn add_trees(
     }
 }
 
-/// Another transition, if multicast and unicast packets together could close a credit loop on the
-/// way; `None` if that of `plan` is safe.
+/// Another transition, if multicast and unicast packets together could close a credit loop during
+/// that of `plan`; `None` if it is safe.
 ///
 /// A push removes masks from multicast tables everywhere before it adds any, and adds them after
-/// all interim unicast tables. With every changed unicast entry discarding in between, each half
-/// mixes either only old tables or only new ones with the entries and masks that both have.
+/// all interim unicast tables. If every changed unicast entry discards in between, each half of the
+/// push mixes only old or only new tables with the entries and masks that both have.
 ///
-/// No more proof is needed where unicast packets on all the way and multicast packets take legal
-/// turns only. `masks` are the multicast tables in force.
+/// No further proof is needed if unicast packets throughout the transition and multicast packets
+/// take only legal turns. `masks` are the multicast tables in force.
 fn beside_multicast(plan: &Plan, masks: &HeldMasks, way: UnicastWay<'_>) -> Option<Transition> {
     let topology = way.links;
     let planned = &plan.routing.tables;
@@ -157,7 +158,7 @@ fn beside_multicast(plan: &Plan, masks: &HeldMasks, way: UnicastWay<'_>) -> Opti
         return None;
     }
     if !plan.transition.mute.is_empty() {
-        // The core cannot wait until mute switches remove their masks.
+        // The push cannot wait until mute switches remove their masks.
         return Some(Transition::discarding(old, planned));
     }
     if !plan.routing.lanes.is_single() {

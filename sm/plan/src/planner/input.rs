@@ -1,7 +1,7 @@
-//! The input of every engine: LIDs, switch graph, host order, links and held tables.
+//! Prepares the input of every engine: LIDs, switch graph, host order, links and held tables.
 //!
-//! Each step follows the changes since the plan in force where it can, and says why where it takes
-//! the whole subnet into account.
+//! Each step follows the changes since the plan in force if it can, and otherwise records why it
+//! was computed for the whole subnet.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -23,9 +23,9 @@ use crate::plan::Plan;
 use crate::policy::PolicyChange;
 use crate::{topology, transition};
 
-/// Everything that a plan's routes depend on beside the policy.
+/// Everything that a plan's routes depend on, except the policy.
 pub(super) struct RoutingInput {
-    /// The difference of the policy from that of the plan in force.
+    /// How the policy differs from that of the plan in force.
     pub(super) policy_change: PolicyChange,
     /// The LIDs of all ports.
     pub(super) lids: Arc<LidPlan>,
@@ -42,10 +42,11 @@ pub(super) struct RoutingInput {
 }
 
 impl RoutingInput {
-    /// The input of a job's engine; `whole` gets the steps that could not follow the plan in force.
+    /// Prepares the input for a job; adds to `whole` the steps that could not follow the plan in
+    /// force.
     ///
     /// # Errors
-    /// The subnet manager's port has no LID, or the fabric has no valid switch graph.
+    /// Fails if the subnet manager's port has no LID, or the fabric has no valid switch graph.
     pub(super) fn of(job: &PlanJob, whole: &mut Vec<Whole>) -> Result<RoutingInput, PlanError> {
         let policy_before = job.previous.as_ref().map(|plan| &plan.policy);
         let policy_change = PolicyChange::between(policy_before, &job.policy);
@@ -63,8 +64,8 @@ impl RoutingInput {
         })
     }
 
-    /// The switch graph with the damped links, if there are any: they carry packets until no table
-    /// leads to them.
+    /// The switch graph with damped links as well, which carry packets until no table leads to
+    /// them; `None` if there are no damped links.
     pub(super) fn with_damped_links(
         &self,
         job: &PlanJob,
@@ -92,14 +93,14 @@ fn sm_lid(job: &PlanJob, lids: &LidPlan) -> Result<Lid, PlanError> {
 fn lids_of(job: &PlanJob, policy_change: &PolicyChange, whole: &mut Vec<Whole>) -> Arc<LidPlan> {
     let assign = || match job.assigns_lids_anew {
         true => lids::assign_anew(&job.fabric, &job.policy),
-        false => lids::assign_apart(&job.fabric, &job.claims, &job.policy, &job.apart),
+        false => lids::assign_partitioned(&job.fabric, &job.claims, &job.policy, &job.partitioned),
     };
     if job.assigns_lids_anew {
         return followed(Step::Lids, Err("all LIDs are given anew"), assign, whole);
     }
     let follow = predecessor(job, policy_change).and_then(|(previous, _)| {
         let (before, fabric) = (&previous.fabric, &job.fabric);
-        let known = (&*job.claims, job.apart.block);
+        let known = (&*job.claims, job.partitioned.block);
         lids::follow(&previous.lids, before, fabric, known, &job.policy)
             .ok_or("a port has no claim, or holds another LID")
     });
@@ -157,7 +158,7 @@ fn links_of(job: &PlanJob, topology: &Topology, whole: &mut Vec<Whole>) -> Arc<L
     followed(Step::Links, follow, read, whole)
 }
 
-/// The switch graph of a plan: by the changes since the plan before, if there is one.
+/// Builds the switch graph of a plan: by the changes since the plan before, if there is one.
 fn topology_of(
     job: &PlanJob,
     lids: &LidPlan,
@@ -198,7 +199,7 @@ fn topology_of(
 /// The plan in force, and the port GUIDs whose partition rules have changed since.
 ///
 /// # Errors
-/// No plan is in force, or anything else in the policy has changed.
+/// Fails if no plan is in force, or anything else in the policy has changed.
 fn predecessor<'a>(
     job: &'a PlanJob,
     policy_change: &'a PolicyChange,
@@ -208,8 +209,8 @@ fn predecessor<'a>(
     Ok((previous, members))
 }
 
-/// The result of `follow` by the changes since the plan before; without one, that of `assign` for
-/// the whole.
+/// The result of `follow`, which used the changes since the plan before; if it failed, the result
+/// of `assign` for the whole subnet.
 fn followed<T: PartialEq + Debug>(
     step: Step,
     follow: Result<Arc<T>, &'static str>,

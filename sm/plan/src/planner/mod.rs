@@ -1,8 +1,9 @@
 //! The planner: the steps from a [`PlanJob`] to its [`Outcome`].
 //!
-//! Around the parts to avoid ([`plan_around`]), by the first engine that has routes ([`try_plan`]),
-//! each engine on the same [`RoutingInput`] ([`try_engine`]): routes, then their proof and the
-//! interim tables beside each other, then partitions, adaptive routing and multicast on them.
+//! [`plan_around`] decides about the parts to avoid, [`try_plan`] takes the first engine that has
+//! routes, and [`try_engine`] runs each engine on the same [`RoutingInput`]: routes, then their
+//! proof and the interim tables in parallel, then partitions, adaptive routing and multicast on
+//! them.
 
 mod adaptive;
 mod findings;
@@ -30,10 +31,10 @@ use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::refused::{self, RefusedPlan};
 
-/// Why no plan can be followed.
+/// Why there is no plan to follow.
 const NO_PLAN: &str = "no plan is in force";
 
-/// Makes the plan of a job.
+/// Plans a job.
 pub fn plan(job: &PlanJob) -> Outcome {
     match plan_around(job) {
         Ok(outcome) => outcome,
@@ -41,8 +42,8 @@ pub fn plan(job: &PlanJob) -> Outcome {
     }
 }
 
-/// Makes the plan of a job, around the parts that it is to avoid. If no routes go around them, the
-/// routes use them, unless the parts are on trial.
+/// Plans a job with routes that avoid the job's parts. If no such routes exist, the routes use
+/// these parts, unless they are on trial.
 fn plan_around(job: &PlanJob) -> Result<Outcome, PlanError> {
     let mut avoided = Avoided {
         avoid: job.avoid.clone(),
@@ -76,8 +77,8 @@ fn plan_around(job: &PlanJob) -> Result<Outcome, PlanError> {
     }
 }
 
-/// Plans without the cables in the job's `damped`, which are those of `avoided`, with the first of
-/// the policy's engines that has routes.
+/// Plans without the cables in the job's `damped`, which include those of `avoided`, with the first
+/// engine of the policy that has routes.
 fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError> {
     if let JobKind::Multicast { routes } = &job.kind {
         return Ok(Outcome::Plan(Arc::new(groups::replan(job, routes))));
@@ -98,9 +99,9 @@ fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError>
     }
 }
 
-/// Whether `auto` routes where no engine of the policy does: ports that no packet reaches are worse
-/// than routes of another engine. Routes in force stay where they serve all ports, and an engine on
-/// trial is refused.
+/// Whether `auto` is tried after all engines of the policy have failed: ports that no packet
+/// reaches are worse than another engine's routes. Routes in force that serve all ports stay
+/// instead, and an engine on trial is refused.
 fn stands_behind(job: &PlanJob) -> bool {
     let policy = &job.policy;
     if policy.is_on_trial() || policy.engines.contains(&EngineKind::Auto) {
@@ -112,7 +113,7 @@ fn stands_behind(job: &PlanJob) -> bool {
     }
 }
 
-/// Whether `auto` routes in the place of all engines of the plan's policy.
+/// Whether `auto` has replaced all engines of the plan's policy.
 fn is_of_stand_in(plan: &Plan) -> bool {
     plan.engine == EngineKind::Auto && !plan.policy.engines.contains(&EngineKind::Auto)
 }
@@ -146,7 +147,7 @@ fn try_engine(
     whole.extend(way.whole.map(|why| Whole::new(Step::Interim, why)));
     let partitions = input::partitions_of(job, &input.policy_change, &mut whole);
     let (engine, replacement) = routes::engine_behind(job, engine, refused);
-    // The dependencies that the proof found are those of the links that routes may use.
+    // The dependencies that the proof found are only of links that routes may use.
     let needs = proof.dependencies.filter(|_| damped_too.is_none());
     let mut plan = Plan {
         generation: job.generation,

@@ -1,4 +1,4 @@
-//! The proof of a plan, before its first Set.
+//! Proves the tables of a plan, before its first Set.
 
 use rsm_routing::engine::Routing;
 use rsm_routing::mcast::Orientation;
@@ -15,22 +15,22 @@ use crate::policy::Policy;
 
 /// The result of a proof.
 pub(super) struct Proof<'a> {
-    /// The complete report, present without faults, too.
+    /// Complete report, even if there are no faults.
     pub(super) report: Report,
-    /// The sums behind the report.
+    /// Sums behind the report.
     pub(super) tally: Tally,
     /// Why the tables are refused; `None` if they are sound.
     pub(super) refusal: Option<Refusal>,
-    /// Whether every route takes legal turns only (up*/down*).
+    /// Whether every route takes only legal turns (up*/down*).
     pub(super) follows: bool,
-    /// How it was proved.
+    /// How much was proved.
     pub(super) proved: Proved,
-    /// The channel dependencies of the tables; `None` if the proof did not need them.
+    /// Channel dependencies of the tables; `None` if the proof did not need them.
     pub(super) dependencies: Option<Dependencies<'a>>,
 }
 
 impl Proof<'_> {
-    /// Why all entries were looked at; `None` if the changed ones sufficed.
+    /// Why all entries were examined; `None` if the changed ones sufficed.
     pub(super) fn why_whole(&self) -> Option<String> {
         match &self.proved {
             Proved::Whole { why } => Some(why.clone()),
@@ -39,7 +39,7 @@ impl Proof<'_> {
     }
 }
 
-/// Proves the tables of `routing`, on the lanes that they need: by the difference from the plan
+/// Proves the tables of `routing` on the lanes that they need: by the difference from the plan
 /// before if that is conclusive, else as a whole. `orientation` is the up*/down* order of the
 /// routes.
 pub(super) fn prove<'a>(
@@ -55,7 +55,8 @@ pub(super) fn prove<'a>(
     }
 }
 
-/// Proves by the difference. Leaves faulty tables to the whole proof, which names the fault.
+/// Proves by the difference. Fails if that is not conclusive; faulty tables are left to the whole
+/// proof, which names the fault.
 fn prove_changes<'a>(
     topology: &Topology,
     routing: &Routing,

@@ -1,4 +1,4 @@
-//! The routes of a plan, by an engine or by moving single entries.
+//! Computes the routes of a plan, by an engine or by moving single entries.
 
 use std::sync::Arc;
 
@@ -17,19 +17,20 @@ use crate::plan::Plan;
 pub(super) enum Routed {
     /// New routes.
     Made {
-        /// The routes, with the entries of virtual ports.
+        /// The routes, including entries of virtual ports.
         routing: Box<Routing>,
         /// Number of entries moved off the fullest links; `None` if the engine computed all.
         relieved: Option<usize>,
     },
-    /// No entry could be moved; this is the plan in force.
+    /// No entry could be moved; the plan in force stays.
     AsBefore(Arc<Plan>),
 }
 
-/// The routes of `engine`, which the operator's lanes let pass.
+/// Computes the routes of `engine`, and checks that the operator's lanes let their packets pass.
 ///
 /// # Errors
-/// The engine has none, for want of lanes or otherwise, or the operator's tables stop packets.
+/// Fails if the engine has no routes, for lack of lanes or otherwise, or the operator's tables stop
+/// packets.
 pub(super) fn of_engine(
     job: &PlanJob,
     engine: EngineKind,
@@ -53,7 +54,7 @@ pub(super) fn of_engine(
     Ok(routed)
 }
 
-/// The routes of an engine, or those in force with entries moved off the fullest links, before the
+/// The routes of an engine, or those in force with entries moved off the fullest links, without
 /// entries of virtual ports.
 fn computed(
     job: &PlanJob,
@@ -61,7 +62,7 @@ fn computed(
     input: &RoutingInput,
 ) -> Result<Routed, EngineError> {
     let policy = &job.policy;
-    // Rankings and tables from before other rules do not follow these.
+    // Rankings and tables computed under other rules do not follow the present ones.
     let has_other_rules = |plan: &Plan| {
         plan.policy.switch_rules != policy.switch_rules
             || plan.policy.listed != policy.listed
@@ -104,7 +105,7 @@ fn computed(
     })
 }
 
-/// Adds the entries of the LIDs of virtual ports to tables of an engine.
+/// Adds entries for the LIDs of virtual ports to an engine's tables.
 fn route_vports(job: &PlanJob, topology: &Topology, routing: &mut Routing) {
     if routing.tables.copy_to_further_lids(topology)
         && let Some(previous) = &job.previous
@@ -114,8 +115,8 @@ fn route_vports(job: &PlanJob, topology: &Topology, routing: &mut Routing) {
     }
 }
 
-/// The engine behind the routes of a plan, with the finding about it where it replaces others; a
-/// plan that only relieves links has those of the routes that it starts from.
+/// The engine that computed the routes of a plan, and the finding that it replaces another one, if
+/// so. A plan that only relieves links keeps both from the routes that it starts from.
 pub(super) fn engine_behind(
     job: &PlanJob,
     engine: EngineKind,
@@ -131,8 +132,7 @@ pub(super) fn engine_behind(
     }
 }
 
-/// The finding about the engine in the place of the first one, which has no routes because of
-/// `error`.
+/// The finding that `engine` replaces the first one, which has no routes because of `error`.
 fn replaced(job: &PlanJob, engine: EngineKind, error: &PlanError) -> Finding {
     let text = format!(
         "routes are of {engine}, and not of {}, which stands before it: {}; mend the \

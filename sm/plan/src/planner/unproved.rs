@@ -1,4 +1,5 @@
-//! Routes before their proof: the proof, and the way to them from the tables in force.
+//! Routes that are not proved yet: their proof, and the transition to them from the tables in
+//! force.
 
 use std::sync::Arc;
 
@@ -13,12 +14,12 @@ use crate::job::PlanJob;
 use crate::lint::Refusal;
 use crate::transition::{CheckedTransition, Orders, TransitionJob, Ways};
 
-/// Routes that are not proved yet, and the subnet that they are for.
+/// Routes that are not proved yet, with their subnet.
 #[derive(Clone, Copy)]
 pub(super) struct UnprovedRoutes<'a> {
     pub(super) job: &'a PlanJob,
     pub(super) input: &'a RoutingInput,
-    /// The switch graph with all links that packets may be on.
+    /// The switch graph with all links that may carry packets.
     pub(super) links: &'a Arc<Topology>,
     pub(super) routing: &'a Routing,
     /// The up*/down* order of the routes.
@@ -26,14 +27,14 @@ pub(super) struct UnprovedRoutes<'a> {
 }
 
 impl<'a> UnprovedRoutes<'a> {
-    /// Proves the routes, and finds the way to them from the tables in force.
+    /// Proves the routes, and finds the transition to them from the tables in force.
     ///
-    /// Both run beside each other, on the assumption that the routes follow an order if those in
-    /// force do. A first plan, of which both take all processors and much memory, has them one
-    /// after the other.
+    /// Both run in parallel, on the assumption that the routes follow an order if those in force
+    /// do. For a first plan they run one after the other, because each then uses all processors and
+    /// much memory.
     ///
     /// # Errors
-    /// The proof refuted the routes.
+    /// Fails if the proof refutes the routes.
     pub(super) fn proof_and_transition(self) -> Result<(Proof<'a>, CheckedTransition), Refusal> {
         let assumed = self.job.previous.as_ref().map(|plan| plan.follows_ranking);
         let Some(assumed) = assumed else {
@@ -62,7 +63,8 @@ impl<'a> UnprovedRoutes<'a> {
         }
     }
 
-    /// The way from the held tables to the routes; `follows` says that these follow their order.
+    /// Finds the transition from the held tables to the routes; `follows` says whether these follow
+    /// their order.
     fn transition(self, follows: bool) -> CheckedTransition {
         let topology = &*self.input.topology;
         let previous = self.job.previous.as_deref();

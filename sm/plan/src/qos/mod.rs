@@ -1,13 +1,13 @@
-//! Quality of service: the tables by which service levels (SLs) and virtual lanes (VLs) share links,
-//! as the operator sets them for each class of ports (IBA 7.6).
+//! Quality of service: the tables by which service levels (SLs) and virtual lanes (VLs) share
+//! links, as set by the operator for each class of ports (IBA 7.6).
 //!
-//! [`Qos`] is the operator's decision; [`PortTables`] derives the content of the tables of one port
-//! from it, for any picture of the subnet that shows PortInfo and cables ([`Subnet`]).
+//! [`Qos`] has the operator's decisions. [`PortTables`] derives the content of the tables of one
+//! port from it, for any [`Subnet`] that has PortInfo and cables.
 //!
-//! The sweep reads these tables, the difference compares and the push writes them block by block,
-//! as managed attributes ([`crate::managed`]); a link becomes Active when both ends have answered
-//! theirs. A device that refuses them has a habit, and carries data without. Rules about paths are
-//! in the policy of the plan, so that the SA answers by the same snapshot.
+//! These tables are managed attributes ([`crate::managed`]): the sweep reads them, the difference
+//! compares them and the push writes them, block by block. A link becomes Active once both ends
+//! have answered theirs. A device that refuses them has a habit, and carries data without them.
+//! Rules about paths are part of the plan's policy, so that the SA answers by the same snapshot.
 
 mod tables;
 
@@ -17,7 +17,7 @@ use rsm_routing::lanes::{DROP, Row};
 
 pub use self::tables::{PortTables, Subnet, vl_codes};
 
-/// A class of ports with a set of tables of its own.
+/// A class of ports with its own set of tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PortClass {
     /// A port of a channel adapter.
@@ -42,8 +42,8 @@ impl PortClass {
         PortClass::Router,
     ];
 
-    /// The class of a port of a node of kind `node`; `is_port0`: it is port 0; `peer`: the kind of
-    /// the node at the other end of its cable.
+    /// The class of a port of a node of kind `node`. `is_port0` says whether it is port 0; `peer`
+    /// is the kind of node at the other end of its cable.
     pub fn of(node: NodeType, is_port0: bool, peer: Option<NodeType>) -> PortClass {
         match (node, is_port0, peer) {
             (NodeType::Switch, true, _) => PortClass::SwitchPort0,
@@ -54,7 +54,7 @@ impl PortClass {
         }
     }
 
-    /// The class in the name of its keys.
+    /// Name of the class, as in its configuration keys.
     pub const fn name(self) -> &'static str {
         match self {
             PortClass::ChannelAdapter => "ca",
@@ -69,13 +69,13 @@ impl PortClass {
 /// The tables of a class of ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QosSet {
-    /// The most data VLs, 1 to 15.
+    /// Bound of data VLs, 1 to 15.
     pub max_vls: u8,
     /// PortInfo.VLHighLimit.
     pub high_limit: u8,
-    /// VLs and weights of the table of high priority.
+    /// VLs and weights of the high-priority table.
     pub high: VlWeights,
-    /// VLs and weights of the table of low priority.
+    /// VLs and weights of the low-priority table.
     pub low: VlWeights,
     /// The VL of each SL.
     pub sl2vl: Row,
@@ -84,26 +84,26 @@ pub struct QosSet {
 /// The operator's tables of all classes of ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Qos {
-    /// In the order of [`PortClass::ALL`].
+    /// Tables in the order of [`PortClass::ALL`].
     sets: [QosSet; PortClass::ALL.len()],
-    /// Whether switches that can take it get one SLtoVLMappingTable for all inputs of an output.
+    /// Whether switches that can get one SLtoVLMappingTable for all inputs of an output.
     pub optimized: bool,
-    /// The highest code of OperationalVLs, 1 to 5, of any port.
+    /// Highest OperationalVLs code, 1 to 5, of any port.
     pub max_op_vls: u8,
 }
 
-/// All VLs.
+/// Default bound of data VLs: all of them.
 const MAX_VLS: u8 = 15;
-/// High priority: VL 0 only.
+/// Default high-priority table: only VL 0.
 const HIGH: &str = "0:4,1:0,2:0,3:0,4:0,5:0,6:0,7:0,8:0,9:0,10:0,11:0,12:0,13:0,14:0";
-/// Low priority: all VLs but VL 0, equally.
+/// Default low-priority table: all VLs but VL 0, equally.
 const LOW: &str = "0:0,1:4,2:4,3:4,4:4,5:4,6:4,7:4,8:4,9:4,10:4,11:4,12:4,13:4,14:4";
-/// A VL of its own for each SL; SL 15 shares VL 7, because VL 15 carries no data.
+/// Default mapping: each SL has its own VL, but SL 15 shares VL 7, because VL 15 carries no data.
 const SL2VL: Row = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 7];
 
 impl Qos {
-    /// The tables of the section `qos`, or `None` if that is off. `max_op_vls`: the highest code of
-    /// OperationalVLs of any port.
+    /// The tables of section `qos`; `None` if it is off. `max_op_vls` is the highest OperationalVLs
+    /// code of any port.
     pub fn of(config: &QosConfig, max_op_vls: u8) -> Option<Qos> {
         let general = general(config);
         config.enabled.then(|| Qos {
@@ -118,7 +118,7 @@ impl Qos {
         &self.sets[class as usize]
     }
 
-    /// The highest code of OperationalVLs of a port of this class.
+    /// Highest OperationalVLs code of a port of this class.
     pub(crate) fn most_vls(&self, class: PortClass) -> u8 {
         code_of(self.set(class).max_vls).min(self.max_op_vls)
     }
@@ -139,14 +139,14 @@ impl QosSet {
         }
     }
 
-    /// The SLtoVLMappingTable of a port that uses as many VLs as the code `vls`, 1 to 5, says.
+    /// The SLtoVLMappingTable of a port with the OperationalVLs code `vls`, 1 to 5.
     pub fn row(&self, vls: u8) -> Row {
         self.sl2vl.map(|vl| fold(vl, vls))
     }
 }
 
-/// The VL that stands for `vl` where a port uses as many VLs as the code `vls` says: the remainder
-/// by their number, a power of two. VL 15 drops packets at any number.
+/// The VL that replaces `vl` at a port with the OperationalVLs code `vls`: the remainder by its
+/// number of VLs, a power of two. VL 15 drops packets with any number.
 pub fn fold(vl: u8, vls: u8) -> u8 {
     if vl == DROP {
         return DROP;
@@ -154,7 +154,7 @@ pub fn fold(vl: u8, vls: u8) -> u8 {
     vl & ((1 << (vls.clamp(1, 5) - 1)) - 1)
 }
 
-/// The highest code of OperationalVLs with at most `vls` data VLs.
+/// Highest OperationalVLs code with at most `vls` data VLs.
 fn code_of(vls: u8) -> u8 {
     match vls {
         0..2 => 1,
@@ -165,7 +165,7 @@ fn code_of(vls: u8) -> u8 {
     }
 }
 
-/// The keys for every port.
+/// The keys that apply to every port.
 fn general(config: &QosConfig) -> QosKeys {
     QosKeys {
         max_vls: config.max_vls,
@@ -176,8 +176,8 @@ fn general(config: &QosConfig) -> QosKeys {
     }
 }
 
-/// The keys of a class. Those of links between switches take those of external ports where they
-/// have none themselves.
+/// The keys of a class. Links between switches use the keys of external ports where they have none
+/// of their own.
 fn keys(config: &QosConfig, class: PortClass) -> QosKeys {
     let own = match class {
         PortClass::ChannelAdapter => &config.ca,
@@ -241,7 +241,7 @@ mod tests {
         let folded: Vec<u8> = (1..=5).map(|vls| fold(14, vls)).collect();
         assert_eq!(folded, [0, 0, 2, 6, 14]);
         assert!((1..=5).all(|vls| fold(DROP, vls) == DROP));
-        // A code that no port should have reads as the nearest.
+        // A code that no port should have counts as the nearest valid one.
         assert_eq!((fold(14, 0), fold(14, 9)), (0, 14));
         let vls: Vec<u8> = [1, 2, 3, 4, 7, 8, 14, 15].map(code_of).to_vec();
         assert_eq!(vls, [1, 2, 2, 3, 3, 4, 4, 5]);

@@ -1,4 +1,4 @@
-//! The content of the tables of one port.
+//! The content of the QoS tables of one port.
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -10,15 +10,15 @@ use rsm_routing::lanes::Row;
 
 use super::{PortClass, Qos, QosSet, fold};
 
-/// A picture of the subnet: PortInfo and cables.
+/// PortInfo and cables of a subnet.
 pub trait Subnet {
-    /// The kind of a node.
+    /// The kind of the port's node.
     fn kind(&self, port: PortKey) -> Option<NodeType>;
 
-    /// PortInfo as last answered.
+    /// PortInfo, as last answered.
     fn info(&self, port: PortKey) -> Option<&PortInfo>;
 
-    /// The other end of the cable.
+    /// Other end of the cable.
     fn peer(&self, port: PortKey) -> Option<PortKey>;
 }
 
@@ -55,12 +55,12 @@ impl Subnet for Fabric {
 pub struct PortTables<'a> {
     info: &'a PortInfo,
     set: &'a QosSet,
-    /// The code of OperationalVLs, 1 to 5, that the tables are made for.
+    /// OperationalVLs code, 1 to 5, that the tables are for.
     pub vls: u8,
 }
 
 impl<'a> PortTables<'a> {
-    /// The tables of `port`; `None` for a port that never answered, or whose link is down.
+    /// The tables of `port`; `None` if it never answered, or its link is down.
     pub fn of(qos: &'a Qos, subnet: &'a impl Subnet, port: PortKey) -> Option<PortTables<'a>> {
         let info = subnet.info(port)?;
         if matches!(info.port_state(), PortState::Down | PortState::NoChange) {
@@ -93,8 +93,8 @@ impl<'a> PortTables<'a> {
         self.set.row(self.vls)
     }
 
-    /// The blocks of the VLArbitrationTable that the port has: none with one data VL, whose turns
-    /// need no order (IBA 7.6.9).
+    /// The blocks of the port's VLArbitrationTable; none if it has only one data VL, which needs no
+    /// arbitration (IBA 7.6.9).
     pub fn blocks(&self) -> impl Iterator<Item = VlArbitrationBlock> + use<> {
         let [low, high] = self.capacities();
         let lower = VlArbitration::ENTRIES as u8;
@@ -108,7 +108,7 @@ impl<'a> PortTables<'a> {
         .filter_map(|(block, exists)| exists.then_some(block))
     }
 
-    /// The entries of the tables of low and of high priority.
+    /// Number of entries in the tables of low and of high priority.
     fn capacities(&self) -> [u8; 2] {
         if self.info.vl_cap().code() <= 1 {
             return [0, 0];
@@ -120,8 +120,8 @@ impl<'a> PortTables<'a> {
         ]
     }
 
-    /// The content of a block; entries that the operator does not give, and those that the port
-    /// does not have, have weight 0.
+    /// The content of a block. Entries that the operator does not give, or that the port does not
+    /// have, have weight 0.
     pub fn block(&self, block: VlArbitrationBlock) -> VlArbitration {
         let [low, high] = self.capacities();
         let (weights, capacity, first) = match block {
@@ -139,7 +139,7 @@ impl<'a> PortTables<'a> {
     }
 }
 
-/// The code of the most VLs that both ends of a link have, at least 1.
+/// Code of the largest number of VLs that both ends of a link have, at least 1.
 pub fn vl_codes(ours: &PortInfo, theirs: &PortInfo) -> u8 {
     let codes = [ours, theirs].map(|info| info.vl_cap().code());
     codes[0].min(codes[1]).max(1)

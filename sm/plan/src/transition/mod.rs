@@ -1,19 +1,19 @@
-//! The way from the held tables to the planned ones.
+//! The transition from the held tables to the planned ones, by interim tables.
 //!
-//! Stages follow one up*/down* order of the switches where both tables do (`rsm_routing::verify`):
-//! that of the planned routes, or that in force where the planned routes follow it as well, as they
-//! do when only detours go. The first stage then removes only the entries in force that make an
-//! illegal turn. Where the planned routes follow no order and some mixture of old and new entries
-//! closes a loop, changing entries discard first. In both cases Sets go by LID only along entries
-//! that stay.
+//! If both tables follow one up*/down* order of the switches, stages follow that order
+//! (`rsm_routing::verify`): the order of the planned routes, or the one in force if the planned
+//! routes follow it as well, as they do when only detours are removed. The first stage then only
+//! removes the entries in force that make an illegal turn. If the planned routes follow no order,
+//! and some mixture of old and new entries closes a loop, changing entries discard first. In both
+//! cases LID-routed Sets only use entries that stay.
 //!
-//! Hosts go on sending to a host that is gone: a transition is proved for the entries of every LID
-//! in force, with a destination or without. Over several lanes such packets have no service level
-//! that a proof could follow, so the first stage removes their entries.
+//! Hosts go on sending to a host that is gone. A transition is therefore proved for the entries of
+//! every LID in force, whether or not it has a destination. With several lanes such packets have no
+//! service level that a proof could follow, so that the first stage removes their entries.
 //!
-//! Tables of a switch in use lead to a new link from the second stage on, and the link is Active
-//! before that. A switch with only new links gets all of its tables first: on a cold start that is
-//! every switch, and no link waits.
+//! Tables of a switch in use lead to a new link only from the second stage on, and the link becomes
+//! Active before that. A switch with only new links gets all of its tables first. On a cold start
+//! that is every switch, and no link waits.
 
 mod mute;
 
@@ -38,13 +38,13 @@ use crate::links::LinkPorts;
 pub struct HeldTable {
     /// The switch.
     pub switch: Guid,
-    /// The switch's entries by LID; unknown ones read 255.
+    /// Entries by LID; unknown ones are 255.
     pub entries: Lft,
     /// Whether every entry up to LinearFDBTop is known, except those in `sent`.
     pub complete: bool,
-    /// Entries of unanswered Sets: it may hold them instead.
+    /// Entries of unanswered Sets, which the switch may hold instead.
     pub sent: Vec<(Lid, u8)>,
-    /// Whether it is silent at present.
+    /// Whether the switch does not answer at present.
     pub is_suspect: bool,
 }
 
@@ -59,18 +59,18 @@ pub(super) fn tables(topology: &Topology, held: &[HeldTable]) -> Tables {
     Tables { lfts }
 }
 
-/// How the lanes of planned tables relate to those of the tables in force.
+/// How the lanes of the planned tables relate to those of the tables in force.
 pub(super) enum Ways<'a> {
-    /// The planned tables need one lane only.
+    /// The planned tables need only one lane.
     OneLane,
     /// Both need the same service levels and lanes.
     SameLanes(&'a Lanes),
-    /// The tables in force may need others.
+    /// The tables in force may need other ones.
     OtherLanes,
 }
 
 impl<'a> Ways<'a> {
-    /// The relation of `lanes` on `topology` to those in force on an earlier switch graph.
+    /// Compares `lanes` on `topology` with those in force on an earlier switch graph.
     pub(super) fn of(
         lanes: &'a Lanes,
         topology: &Topology,
@@ -87,35 +87,37 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// The order in which the planned tables come into force.
+/// The stages by which the planned tables come into force.
 ///
-/// All switches hold each stage of interim tables before the next is written, so that no mixture of
-/// tables closes a loop or discards packets that arrive. A clone shares everything of size.
+/// All switches hold the tables of a stage before any is written of the next, so that no mixture of
+/// tables closes a loop or discards packets that would arrive. Clones share all large parts.
 #[derive(Clone, Default, Debug)]
 pub struct Transition {
     /// The interim tables in their order; empty if every mixture of old and planned tables is safe.
     pub interim: Arc<[Tables]>,
     /// Ports at both ends of the links that become Active after `cuts` + 1 stages of interim
-    /// tables, and before the next stage. Any other link becomes Active when the switches at its
+    /// tables, and before the next stage. Every other link becomes Active once the switches at its
     /// ends hold the planned tables.
     pub awaited: Arc<BTreeSet<PortKey>>,
     /// Switches to which only such links lead. They hold the planned tables from the first stage
     /// on, before their links become Active.
     pub dark: Arc<BTreeSet<Guid>>,
-    /// How many stages, 0 or 1, only remove entries from held tables; before their end none of
-    /// these links becomes Active.
+    /// Number of stages, 0 or 1, that only remove entries from held tables. Before they end, none
+    /// of these links becomes Active.
     pub cuts: usize,
-    /// Links of `dark` switches become Active only after all switches hold the stages of `awaited`.
-    /// Otherwise they may as soon as the dark switches at their ends hold their tables.
+    /// Whether links of `dark` switches become Active only after all switches hold the stages of
+    /// `awaited`. Otherwise they may as soon as the dark switches at their ends hold their tables.
     pub dark_last: bool,
-    /// Interim tables discard packets, SMPs by LID too, that old and planned tables forward.
+    /// Whether interim tables discard packets, including LID-routed SMPs, that both old and planned
+    /// tables forward.
     pub discards: bool,
     /// Switches that do not answer. A push writes to them, if at all, only after all others hold
     /// the last interim tables, which then are their final ones.
     pub mute: Arc<BTreeSet<Guid>>,
-    /// Mute switches that a push writes to: they left only a Set of their tables unanswered.
+    /// Mute switches that a push writes to: only a Set of their tables is unanswered.
     pub tried: Arc<BTreeSet<Guid>>,
-    /// Tables of the other switches until the mute ones hold their planned tables.
+    /// Tables of the other switches until the mute ones hold their planned tables; `None` if there
+    /// are no mute ones.
     pub instead: Option<Arc<Tables>>,
 }
 
@@ -128,7 +130,7 @@ impl Transition {
         }
     }
 
-    /// With a stage before that only removes entries, if there is one.
+    /// Prepends a stage that only removes entries, if there is one.
     fn after(self, cut: Option<Tables>) -> Transition {
         Transition {
             cuts: self.cuts + usize::from(cut.is_some()),
@@ -140,7 +142,7 @@ impl Transition {
         }
     }
 
-    /// With all but the last of `tables` as stages; they may discard packets.
+    /// Uses all but the last of `tables` as stages, which may discard packets.
     fn through(mut tables: Vec<Tables>) -> Transition {
         tables.pop();
         Transition {
@@ -151,21 +153,21 @@ impl Transition {
     }
 }
 
-/// A transition, and whether every mixture of its tables takes legal turns only.
+/// A transition, and whether every mixture of its tables takes only legal turns.
 pub(super) struct CheckedTransition {
     pub(super) transition: Transition,
     pub(super) follows: bool,
-    /// Why all entries were looked at, and not only those that change.
+    /// Why all entries were examined, and not only those that change; `None` if not.
     pub(super) whole: Option<&'static str>,
 }
 
-/// Why all entries are looked at where routes need more than one lane.
+/// Why all entries are examined if routes need more than one lane.
 const LANES: &str = "the routes need lanes";
 
-/// Why all entries are looked at beside some mute switches.
+/// Why all entries are examined if some switches are mute.
 const MUTE: &str = "switches do not answer, and no order of the switches keeps their entries apart";
 
-/// Why all entries are looked at where no order leads from the tables in force to the planned ones.
+/// Why all entries are examined if no order leads from the tables in force to the planned ones.
 const NO_ORDER: &str = "the tables in force and the planned ones follow no common order";
 
 impl CheckedTransition {
@@ -185,32 +187,32 @@ impl CheckedTransition {
     }
 }
 
-/// The orders that interim tables may follow; planned tables follow each of them.
+/// The orders that interim tables may follow; the planned tables follow each of them.
 #[derive(Default)]
 pub(super) struct Orders<'a> {
-    /// That of the planned tables.
+    /// The order of the planned tables.
     pub(super) own: Option<&'a Orientation>,
-    /// It is an interim one that the tables in force do not follow: it would cut more entries than
-    /// stages of the tables' own do, and serves only where a switch is mute, for which they do not
-    /// provide.
+    /// Whether `own` is an interim order that the tables in force do not follow. It would remove
+    /// more entries than the stages of the tables' own order, and is used only if a switch is mute,
+    /// for which those stages do not provide.
     pub(super) is_own_foreign: bool,
-    /// That of the tables in force, where the planned ones follow it as well, as they do when only
-    /// detours go.
+    /// The order of the tables in force, if the planned ones follow it as well, as they do when
+    /// only detours are removed.
     pub(super) before: Option<Orientation>,
 }
 
-/// The tables in force and the planned ones, and the links that lie between them.
+/// The tables in force, the planned ones, and the links that they may use.
 pub(super) struct TransitionJob<'a> {
     pub(super) fabric: &'a Fabric,
     /// The switch graph with the links that routes may use.
     pub(super) routes: &'a Topology,
-    /// The switch graph with every link that carries packets, also those that routes avoid.
+    /// The switch graph with every link that carries packets, including those that routes avoid.
     pub(super) topology: &'a Topology,
     pub(super) held: &'a [HeldTable],
     /// The tables of `held`, in the order of `topology`.
     pub(super) old: &'a Tables,
     pub(super) planned: &'a Tables,
-    /// Orders of the switches; the planned tables follow each of them.
+    /// The orders that interim tables may follow.
     pub(super) orders: Orders<'a>,
     pub(super) lanes: Ways<'a>,
     pub(super) link_ports: &'a LinkPorts,
@@ -220,16 +222,16 @@ pub(super) struct TransitionJob<'a> {
 type Along = (Stages, Option<Around>);
 
 impl TransitionJob<'_> {
-    /// The way from the held tables to the planned ones.
+    /// Finds the transition from the held tables to the planned ones.
     ///
-    /// If old entries lead to a place that the topology does not show, no mixture can be proved:
-    /// then every changed entry discards first, which only removes dependencies.
+    /// If old entries lead beyond the topology, no mixture can be proved. Then every changed entry
+    /// discards first, which only removes dependencies.
     pub(super) fn plan(&self) -> CheckedTransition {
         let difference = Difference::between(self.old, self.planned);
         if difference.is_empty() {
             return CheckedTransition::by(Transition::default());
         }
-        if self.is_unread() || leads_astray(self.fabric, self.topology, &difference) {
+        if self.is_unread() || leads_beyond_topology(self.fabric, self.topology, &difference) {
             return CheckedTransition::by(self.discarding());
         }
         let idle = self.link_ports.idle(self.topology);
@@ -258,10 +260,10 @@ impl TransitionJob<'_> {
         Transition::discarding(self.old, self.planned)
     }
 
-    /// The way where the planned tables need several lanes: straight on, if they are those of the
-    /// tables in force and every mixture is sound on them.
+    /// The transition if the planned tables need several lanes: without stages, if the tables in
+    /// force need the same lanes and every mixture is sound on them.
     fn over_lanes(&self, idle: &IdleLinks) -> Transition {
-        // The mixture has no entries of unanswered Sets.
+        // The mixture does not include entries of unanswered Sets.
         match self.lanes {
             Ways::SameLanes(lanes)
                 if self.held.iter().all(|held| held.sent.is_empty())
@@ -274,8 +276,8 @@ impl TransitionJob<'_> {
         }
     }
 
-    /// The stages along the planned tables' own order, or along that in force where only the former
-    /// removes entries in force; and whether they are along the own one.
+    /// Finds stages along the planned tables' own order, or along that in force if only the former
+    /// removes entries in force. Returns also whether they follow the own one.
     fn along_an_order(
         &self,
         difference: &Difference<'_>,
@@ -295,7 +297,7 @@ impl TransitionJob<'_> {
         }
     }
 
-    /// The stages along one order; `None` if the tables do not follow it.
+    /// Finds stages along one order; `None` if the tables do not follow it.
     fn along(
         &self,
         orientation: &Orientation,
@@ -314,7 +316,7 @@ impl TransitionJob<'_> {
         Some((stages, around))
     }
 
-    /// Whether neighbouring mute switches cannot close a credit loop beside these stages.
+    /// Whether adjacent mute switches cannot close a credit loop together with these stages.
     fn is_safe(&self, (stages, around): &Along) -> bool {
         let around = around.as_ref();
         let beside = around.filter(|_| mute::are_neighbours(self.topology, self.held));
@@ -324,7 +326,8 @@ impl TransitionJob<'_> {
         })
     }
 
-    /// The transition by stages along an order; `follows` says that it is the planned tables' own.
+    /// The transition by stages along an order; `follows` says whether it is the planned tables'
+    /// own.
     fn by_stages(
         &self,
         (mut stages, around): Along,
@@ -367,12 +370,13 @@ impl TransitionJob<'_> {
         }
     }
 
-    /// First every changed entry discards, which only removes dependencies, then all switches but the
-    /// mute ones get what is free of credit loops beside those.
+    /// The transition in which every changed entry first discards, which only removes dependencies;
+    /// then all switches but the mute ones get the entries that close no credit loop together with
+    /// those of the mute ones.
     fn beside(&self) -> Transition {
         let tables = (self.old, self.planned);
         let Some(around) = mute::beside(self.topology, self.held, tables) else {
-            // The push goes no further than its first stage until the mute switches answer.
+            // The push stays in its first stage until the mute switches answer.
             return self.discarding();
         };
         let first = discarding(self.old, &around.reached);
@@ -387,8 +391,8 @@ impl TransitionJob<'_> {
         }
     }
 
-    /// With one stage: the planned tables without entries to idle links. Every mixture of old and
-    /// planned tables is free of loops.
+    /// The transition by one stage: the planned tables without entries to idle links. Every mixture
+    /// of old and planned tables is free of loops.
     fn opening(&self, idle: &IdleLinks) -> Transition {
         let (awaited, dark) = self.named(idle);
         let interim = idle.before_opening(self.old, self.planned);
@@ -415,7 +419,7 @@ impl TransitionJob<'_> {
     }
 }
 
-/// The tables in force without the entries to LIDs that are gone. Packets to these have no service
+/// The tables in force without the entries to LIDs that are gone: packets to these have no service
 /// level that a proof over lanes could follow. `None` if there is no such entry.
 fn without_gone(topology: &Topology, old: &Tables) -> Option<Tables> {
     let lids = topology.destinations().iter().flat_map(Destination::lids);
@@ -435,29 +439,32 @@ fn without_gone(topology: &Topology, old: &Tables) -> Option<Tables> {
     has_cut.then_some(cut)
 }
 
-/// Whether a changed entry leads through a port that may have a switch behind it which `topology`
-/// does not show.
-fn leads_astray(fabric: &Fabric, topology: &Topology, difference: &Difference<'_>) -> bool {
-    let leads_astray = |switch: SwitchIdx| {
+/// Whether a changed entry leads through a port that may lead to a switch outside of `topology`.
+fn leads_beyond_topology(
+    fabric: &Fabric,
+    topology: &Topology,
+    difference: &Difference<'_>,
+) -> bool {
+    let leads_beyond_topology = |switch: SwitchIdx| {
         let mut entries = difference.entries(switch).peekable();
         if entries.peek().is_none() {
             return false;
         }
-        // Hardly any switch has such a port, and then none of its entries is looked at.
+        // Hardly any switch has such a port; for others, no entry is examined.
         let open = open_ports(fabric, topology, switch);
         let is_open = |entry: u8| open.contains(&entry);
         !open.is_empty() && entries.any(|entry| is_open(entry.before) || is_open(entry.after))
     };
-    topology.par_indices().any(leads_astray)
+    topology.par_indices().any(leads_beyond_topology)
 }
 
-/// The ports of a switch that may have a switch behind them which `topology` does not show.
+/// The ports of a switch that may lead to a switch outside of `topology`.
 fn open_ports(fabric: &Fabric, topology: &Topology, switch: SwitchIdx) -> Vec<u8> {
     let Some(node) = fabric.node_of(topology.switch(switch).guid) else {
         return Vec::new();
     };
     let is_open = |number: u8| {
-        // Most ports lead to a link or host: the cheaper question goes first.
+        // Most ports lead to a link or host, so that the cheaper test comes first.
         let port = node.ports.get(usize::from(number));
         topology.port_use(switch, PortNum(number)) == PortUse::Unused
             && port.is_some_and(|port| may_lead_to_switch(fabric, port))

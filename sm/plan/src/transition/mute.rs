@@ -1,14 +1,14 @@
-//! Mute switches: they answer nothing while their links are up and their tables forward. The core
-//! cannot write their planned tables, and other switches' tables do not wait for them.
+//! Mute switches: they answer no request while their links are up and they forward packets. The
+//! core cannot write their planned tables, and other switches' tables do not wait for them.
 //!
-//! A mute switch keeps the table that it holds, or one that was sent to it last. All others get the
-//! planned tables, except entries that make an illegal turn with an entry that the mute switch may
-//! hold: those discard until it holds its planned table.
+//! A mute switch keeps the table that it holds, or one that was last sent to it. All other switches
+//! get the planned tables, except entries that make an illegal turn with an entry that the mute
+//! switch may hold. Those entries discard until the mute switch holds its planned table.
 //!
-//! Two neighbouring mute switches can make such a turn together, and routes of some engines follow
-//! no order. Then the dependencies of all entries that mute switches may hold, with those of the
-//! other switches' tables, must be acyclic ([`is_safe_beside`]); else entries that change discard
-//! first, and those in a cycle until the mute switches answer ([`beside`]).
+//! Two adjacent mute switches can make such a turn together, and the routes of some engines follow
+//! no order. Then the dependencies of all entries that mute switches may hold, together with those
+//! of the other switches' tables, must be acyclic ([`is_safe_beside`]). If not, entries that change
+//! discard first, and those in a cycle until the mute switches answer ([`beside`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,11 +24,11 @@ use super::HeldTable;
 pub(super) struct Around {
     /// The mute switches.
     pub(super) mute: BTreeSet<Guid>,
-    /// Mute switches that a push writes to afterwards: they are no suspects, and none of their
-    /// neighbours is mute.
+    /// Mute switches that a push writes to afterwards: they are not silent otherwise, and none of
+    /// their neighbours is mute.
     pub(super) tried: BTreeSet<Guid>,
-    /// The tables to reach: of mute switches the held ones, of the others the planned ones with
-    /// entries cut where necessary.
+    /// The tables to reach: for mute switches the held ones, for the others the planned ones
+    /// without the entries that must be cut.
     pub(super) reached: Tables,
     /// Whether planned entries of other switches wait for the mute ones.
     pub(super) has_cut: bool,
@@ -44,16 +44,16 @@ pub(super) fn is_any(topology: &Topology, held: &[HeldTable]) -> bool {
         .any(|held| is_mute(held) && topology.switch_by_guid(held.switch).is_some())
 }
 
-/// Whether two mute switches are neighbours: no cut elsewhere takes an illegal turn away that their
-/// entries make together.
+/// Whether two mute switches are adjacent: an illegal turn between their entries cannot be removed
+/// by cutting entries elsewhere.
 pub(super) fn are_neighbours(topology: &Topology, held: &[HeldTable]) -> bool {
     let mute = mute_switches(topology, held);
     mute.keys()
         .any(|&switch| has_neighbour_in(topology, switch, &mute))
 }
 
-/// `None` if no switch is mute. `old` and `planned` are in the order of `topology`; `planned`
-/// follows the order of `is_above`.
+/// The tables to reach along an order of the switches; `None` if no switch is mute. `old` and
+/// `planned` are in the order of `topology`; `planned` follows the order of `is_above`.
 pub(super) fn around(
     topology: &Topology,
     is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
@@ -105,9 +105,9 @@ pub(super) fn around(
     })
 }
 
-/// The tables that can be reached without the mute switches where no order of the switches helps:
-/// the planned ones without the entries that could close a credit loop with an entry that a mute
-/// switch may hold. `None` if such a loop has no other entry that changes.
+/// The tables to reach if no order of the switches helps: the planned ones without the entries that
+/// could close a credit loop with an entry that a mute switch may hold. `None` if such a loop has
+/// no other entry that changes.
 pub(super) fn beside(
     topology: &Topology,
     held: &[HeldTable],
@@ -115,7 +115,7 @@ pub(super) fn beside(
 ) -> Option<Around> {
     let mute = mute_switches(topology, held);
     let tried = tried(topology, &mute);
-    // Rather not write to a mute switch than not at all.
+    // Not writing to a mute switch is better than no transition.
     let (reached, tried) = [tried, BTreeSet::new()].into_iter().find_map(|tried| {
         let unwritten = unwritten(&mute, &tried, (old, planned));
         let reached = unwritten.reachable(topology, old, planned)?;
@@ -129,8 +129,8 @@ pub(super) fn beside(
     })
 }
 
-/// Whether no mixture of the tables in force and the first of `stages`, nor of any two that follow
-/// each other, closes a credit loop with the entries that mute switches may hold.
+/// Whether no mixture of the tables in force and the first of `stages`, nor of any two successive
+/// ones, closes a credit loop with the entries that mute switches may hold.
 pub(super) fn is_safe_beside(
     topology: &Topology,
     held: &[HeldTable],
@@ -140,7 +140,7 @@ pub(super) fn is_safe_beside(
 ) -> bool {
     let mute = mute_switches(topology, held);
     let unwritten = unwritten(&mute, &around.tried, (old, planned));
-    // A stage may name other entries of mute switches: they do not get them.
+    // A stage may have other entries for mute switches, which do not get them.
     let with_held = |stage: &Tables| {
         let mut tables = stage.clone();
         for &switch in mute.keys() {
@@ -200,8 +200,8 @@ fn sent(mute: &BTreeMap<SwitchIdx, &HeldTable>) -> Vec<(SwitchIdx, Lid, u8)> {
     mute.iter().flat_map(of_switch).collect()
 }
 
-/// The mute switches with the entries that they may hold beside those in `old`: sent ones, and the
-/// planned ones where a push writes to them.
+/// The mute switches with the entries that they may hold besides those in `old`: sent ones, and the
+/// planned ones if a push writes to them.
 fn unwritten(
     mute: &BTreeMap<SwitchIdx, &HeldTable>,
     tried: &BTreeSet<Guid>,

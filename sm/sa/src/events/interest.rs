@@ -1,28 +1,28 @@
-//! The notices that a subscription asks for (IBA 13.4.8.3).
+//! Which notices a subscription asks for (IBA 13.4.8.3).
 
 use rsm_ids::Lid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::sa::{InformInfo, SaNotice};
 
-/// The ports whose notices match.
+/// The ports whose notices a subscription matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sources {
-    /// All.
+    /// All ports.
     All,
-    /// The one with this GID.
+    /// The port with this GID.
     Port(Gid),
-    /// Ports with LIDs from the first to the last.
+    /// Ports with LIDs in this range, both ends included.
     Lids(Lid, Lid),
 }
 
-/// The notices that a subscription matches; two requests with the same meaning are equal.
+/// The notices that a subscription matches. Two requests with the same meaning are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interest {
-    /// The ports that issue them.
+    /// Ports that issue the notices.
     pub sources: Sources,
-    /// Generic ones, or those of a vendor.
+    /// Whether the notices are generic ones, or a vendor's.
     pub generic: bool,
-    /// Their type; `None` for all, as in the next two fields.
+    /// Type of the notices; `None` for all, as in the next two fields.
     pub notice_type: Option<u16>,
     /// TrapNumber, or a vendor's DeviceID.
     pub trap_or_device: Option<u16>,
@@ -31,8 +31,8 @@ pub struct Interest {
 }
 
 impl Interest {
-    /// The meaning of a request. `None` if it is impossible: a LID that no port can have, a range
-    /// that ends before it begins, a flag that is neither 0 nor 1. An empty range matches no port;
+    /// Interprets a request. `None` if it is impossible: a LID that no port can have, a range that
+    /// ends before it begins, or a flag that is neither 0 nor 1. An empty range matches no port;
     /// osmtest sends it.
     pub fn of(info: &InformInfo) -> Option<Interest> {
         let sources = if info.gid() != Gid(0) {

@@ -1,11 +1,11 @@
-//! The journal of notices; each subscriber reads it at its own pace.
+//! The journal of notices, which each subscriber reads at its own pace.
 //!
-//! One list serves all subscribers, and each has a position in it: its memory depends neither on
-//! the number of subscribers nor on how many do not answer. Two rules keep it short:
+//! One list serves all subscribers, and each has a position in it. So its memory depends neither on
+//! the number of subscribers nor on how many do not answer. Two rules keep the list short:
 //!
 //! * After a notice about a subject, further ones about it are held back for [`QUIET`]; then only
 //!   the last of them is added.
-//! * A later notice about the same subject replaces an earlier one; a subscriber that has not
+//! * A later notice replaces an earlier one about the same subject. A subscriber that has not
 //!   received the earlier one receives the later.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,14 +16,14 @@ use rsm_mad::Time;
 use super::limits::{MAX_NOTICES, MAX_QUIET, QUIET};
 use super::news::{News, NoticeSubject};
 
-/// The list of notices.
+/// The journal.
 #[derive(Debug, Default)]
 pub(super) struct NoticeJournal {
-    /// Notices from number `start` on; `None` where a later notice replaced one.
+    /// Notices from number `start` on; `None` where a later notice has replaced one.
     list: VecDeque<Option<Arc<News>>>,
     start: u64,
     latest: BTreeMap<NoticeSubject, u64>,
-    /// Subjects in their quiet time: when it ends, and the notice to add then.
+    /// Subjects in their quiet time: its end, and the notice to add then.
     quiet: BTreeMap<NoticeSubject, (Time, Option<News>)>,
     timers: BTreeSet<(Time, NoticeSubject)>,
     coalesced: u64,
@@ -31,7 +31,7 @@ pub(super) struct NoticeJournal {
 }
 
 impl NoticeJournal {
-    /// Takes a notice at `now`. Returns whether it was added to the list.
+    /// Accepts a notice at `now`. Returns whether it was added to the list.
     pub(super) fn take(&mut self, news: News, now: Time) -> bool {
         let subject = news.subject();
         if let Some((_, next)) = self.quiet.get_mut(&subject) {
@@ -90,12 +90,12 @@ impl NoticeJournal {
         self.list.get_mut(usize::try_from(index).ok()?)
     }
 
-    /// The number of the first notice that is kept.
+    /// Number of the first notice in the list.
     pub(super) fn start(&self) -> u64 {
         self.start
     }
 
-    /// The number that the next notice will have.
+    /// Number that the next notice will have.
     pub(super) fn end(&self) -> u64 {
         self.start + self.list.len() as u64
     }
@@ -106,12 +106,12 @@ impl NoticeJournal {
         self.list.get(usize::try_from(index).ok()?)?.as_ref()
     }
 
-    /// Notices that a later one about the same subject replaced.
+    /// Number of notices that a later one about the same subject replaced.
     pub(super) fn coalesced(&self) -> u64 {
         self.coalesced
     }
 
-    /// Notices dropped for lack of room, which slow subscribers may have missed.
+    /// Number of notices dropped for lack of room, which slow subscribers may have missed.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }

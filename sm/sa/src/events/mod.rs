@@ -1,14 +1,14 @@
-//! Events: hosts subscribe to notices and get reports of them (IBA 13.4.8.3, 13.4.9, 15.2.5.12).
+//! Events: hosts subscribe to notices, and get reports of them (IBA 13.4.8.3, 13.4.9, 15.2.5.12).
 //!
-//! [`Events`] is a state machine without I/O. It takes the requests of InformInfo, `Events::set`,
-//! and shows subscriptions to queries in a [`SubscriptionsView`]; takes notices, [`Events::take`];
-//! and returns the reports to send, `Events::poll_report`.
+//! [`Events`] is a state machine without I/O. It handles requests with InformInfo (`Events::set`),
+//! shows subscriptions to queries in a [`SubscriptionsView`], accepts notices ([`Events::take`]),
+//! and returns the reports to send (`Events::poll_report`).
 //!
-//! A report goes to each queue pair that subscribed, once for each notice however many of its
-//! subscriptions match, and one after the other: the next one leaves when the last was answered. A
-//! report without answer is sent again, and after [`limits::ATTEMPTS`] its subscriptions end. A
-//! slow subscriber gets fewer reports, not later ones: see `journal`. While a port is gone nothing
-//! is sent to it, and after `limits::KEEP` its subscriptions end.
+//! A report goes to each queue pair that subscribed, once for each notice, however many of its
+//! subscriptions match. The next report is sent when the last one was answered. An unanswered
+//! report is sent again, and after [`limits::ATTEMPTS`] attempts its subscriptions end. A slow
+//! subscriber gets fewer reports, not later ones: see `journal`. While a port is absent nothing is
+//! sent to it, and after `limits::KEEP` its subscriptions end.
 
 mod interest;
 mod journal;
@@ -37,22 +37,22 @@ pub(crate) use self::subscribe::SubscriptionRequester;
 pub use self::subscription::{SubscriberId, Subscription, SubscriptionId};
 pub use self::view::SubscriptionsView;
 
-/// Counters of notices and reports.
+/// Numbers of notices and reports.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReportCounters {
-    /// Notices taken.
+    /// Notices accepted.
     pub notices: u64,
-    /// Of them, those that a later one about the same subject replaced.
+    /// Notices that a later one about the same subject replaced.
     pub(crate) coalesced: u64,
-    /// Of them, those dropped for lack of room, which slow subscribers may have missed.
+    /// Notices dropped for lack of room, which slow subscribers may have missed.
     pub dropped: u64,
-    /// Reports that were sent, the repeated ones not counted.
+    /// Reports sent, without repetitions.
     pub reports: u64,
-    /// Reports that were sent again.
+    /// Reports sent again.
     pub repeated: u64,
-    /// Reports that were answered.
+    /// Reports answered.
     pub answered: u64,
-    /// Answers that match no pending report: late, or from another port.
+    /// Answers that match no pending report, because they are late or from another port.
     pub stray: u64,
     /// Reports that were never answered, which ended their subscriptions.
     pub unanswered: u64,
@@ -61,23 +61,23 @@ pub struct ReportCounters {
 /// All subscriptions, and the reports to their subscribers.
 #[derive(Debug, Default)]
 pub struct Events {
-    /// Shared with views; a change copies it while a view holds it.
+    /// Subscriptions, shared with views; a change copies them while a view holds them.
     subscriptions: Arc<BTreeMap<SubscriptionId, Subscription>>,
     journal: NoticeJournal,
     reports: Reports,
-    /// Subscribing ports that are gone, and when their subscriptions end.
+    /// Absent subscribing ports, and the time at which their subscriptions end.
     gone: BTreeMap<Guid, Time>,
-    /// Changed since the last [`Events::take_unsaved`].
+    /// Whether anything has changed since the last [`Events::take_unsaved`].
     unsaved: bool,
     counters: ReportCounters,
 }
 
 impl Events {
-    /// Takes a notice.
+    /// Accepts a notice.
     pub fn take(&mut self, news: News, now: Time) {
         self.counters.notices += 1;
         if self.reports.is_empty() {
-            // There is no subscriber.
+            // There are no subscribers.
             return;
         }
         if self.journal.take(news, now) {
@@ -90,17 +90,17 @@ impl Events {
         SubscriptionsView::of(self.subscriptions.clone())
     }
 
-    /// How many subscriptions there are.
+    /// Number of subscriptions.
     pub fn len(&self) -> usize {
         self.subscriptions.len()
     }
 
-    /// Whether there is no subscription.
+    /// Whether there are no subscriptions.
     pub fn is_empty(&self) -> bool {
         self.subscriptions.is_empty()
     }
 
-    /// Counters of notices and reports.
+    /// Numbers of notices and reports.
     pub fn counters(&self) -> ReportCounters {
         ReportCounters {
             coalesced: self.journal.coalesced(),
@@ -119,8 +119,8 @@ impl Events {
         std::mem::take(&mut self.unsaved)
     }
 
-    /// When `Events::handle_deadline` has something to do next, or, where it has come,
-    /// `Events::poll_report`.
+    /// Time at which `Events::handle_deadline` next has something to do; once that time has come,
+    /// `Events::poll_report` may, too.
     pub fn next_deadline(&self) -> Option<Time> {
         let gone = self.gone.values().copied().min();
         [
@@ -133,7 +133,7 @@ impl Events {
         .min()
     }
 
-    /// Ends the subscriptions of a subscriber.
+    /// Ends all subscriptions of a subscriber.
     fn end(&mut self, subscriber: SubscriberId) {
         for number in self.reports.remove(subscriber) {
             let id = SubscriptionId {
@@ -153,7 +153,7 @@ impl Events {
         }
     }
 
-    /// The subscriptions of a port, by their numbers.
+    /// The subscriptions of a port, in the order of their numbers.
     fn of_port(&self, port: Guid) -> impl Iterator<Item = (SubscriptionId, &Subscription)> {
         let id = |number| SubscriptionId { port, number };
         let range = self.subscriptions.range(id(0)..=id(u16::MAX));

@@ -14,18 +14,18 @@ use crate::partitions::can_talk;
 /// A notice for subscribers.
 #[derive(Clone, Debug)]
 pub struct News {
-    /// As it is reported.
+    /// Notice in the form that is reported.
     pub notice: SaNotice,
-    /// The ports that may receive it.
+    /// Ports that may receive it.
     pub audience: Audience,
 }
 
-/// The ports that may receive a notice (o13-17.1.1): those in a partition with its subject.
+/// The ports that may receive a notice (o13-17.1.1): those that share a partition with its subject.
 #[derive(Clone, Debug)]
 pub enum Audience {
-    /// The notice is about its issuer, which has these P_Keys.
+    /// The notice is about its issuer, a port with these P_Keys.
     Issuer(Arc<[PKey]>),
-    /// The subnet manager issues the notice, about a port with these P_Keys.
+    /// The notice is issued by the subnet manager, about a port with these P_Keys.
     Port(Arc<[PKey]>),
     /// The notice is about a multicast group of this partition.
     Group(PKey),
@@ -44,7 +44,7 @@ impl Audience {
     }
 }
 
-/// The subject of a notice: of several notices about one subject, a subscriber needs only the last.
+/// The subject of a notice. A subscriber needs only the last of several notices about one subject.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct NoticeSubject {
     generic: bool,
@@ -54,7 +54,7 @@ pub struct NoticeSubject {
 }
 
 impl News {
-    /// Trap 64 or 65: the port `ix` of `directory` came or went.
+    /// Trap 64 or 65: the port `ix` of `directory` came into service or left it.
     pub fn of_port(directory: &Directory, ix: EndIx, in_service: bool) -> News {
         let trap = if in_service {
             Trap::GID_IN_SERVICE
@@ -65,7 +65,7 @@ impl News {
         News::of_gid(directory, trap, directory.gid(ix), audience)
     }
 
-    /// Trap 66 or 67: a multicast group was made or ended.
+    /// Trap 66 or 67: a multicast group was created or deleted.
     pub fn of_group(directory: &Directory, mgid: Gid, p_key: PKey, exists: bool) -> News {
         let trap = if exists {
             Trap::GROUP_CREATED
@@ -75,7 +75,7 @@ impl News {
         News::of_gid(directory, trap, mgid, Audience::Group(p_key))
     }
 
-    /// The forwarded trap of a port; `None` if no port has the issuer's LID.
+    /// A port's trap, to be forwarded; `None` if no port has the issuer's LID.
     pub fn of_trap(directory: &Directory, notice: &Notice) -> Option<News> {
         let issuer = directory.by_lid(notice.issuer_lid())?;
         let mut forwarded = SaNotice::default();
@@ -88,7 +88,7 @@ impl News {
         })
     }
 
-    /// A notice that the subnet manager itself issues about a GID.
+    /// A notice issued by the subnet manager itself, about a GID.
     fn of_gid(directory: &Directory, trap: Trap, gid: Gid, audience: Audience) -> News {
         let mut details = GidChange::default();
         details.set_gid(gid);
@@ -126,8 +126,8 @@ impl News {
         }
     }
 
-    /// Whether only trusted subscribers may receive it (C15-0.2-1.16): it is about a wrong key, and
-    /// its details help to find the right one.
+    /// Whether only trusted subscribers may receive the notice (C15-0.2-1.16): it is about a wrong
+    /// key, and its details help to find the right one.
     pub(crate) fn is_security(&self) -> bool {
         let notice = self.notice.notice();
         notice.notice_type() == NoticeType::Security

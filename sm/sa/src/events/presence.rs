@@ -1,4 +1,4 @@
-//! Ports that come and go, those of subscribers and others.
+//! Ports that appear and vanish, both subscribers' and others'.
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
@@ -8,9 +8,8 @@ use super::{Events, News};
 use crate::directory::Directory;
 
 impl Events {
-    /// The subnet has changed. A subscriber whose port is gone gets no reports, and loses its
-    /// subscriptions unless the port is back in time; one that is back gets the reports that it
-    /// missed.
+    /// Handles a change of the subnet. A subscriber whose port is absent gets no reports, and loses
+    /// its subscriptions unless the port returns in time; then it gets the reports that it missed.
     pub(crate) fn ports_changed(&mut self, directory: &Directory, now: Time) {
         for port in self.ports() {
             if directory.by_guid(port).is_none() {
@@ -21,7 +20,8 @@ impl Events {
         }
     }
 
-    /// Takes notices of ports that came or went between two directories: traps 64 and 65.
+    /// Accepts notices about ports that appeared or vanished between two directories: traps 64 and
+    /// 65.
     pub(crate) fn compare(&mut self, before: &Directory, after: &Directory, now: Time) {
         let (old, new) = (before.in_service(), after.in_service());
         if std::ptr::eq(old, new) {
@@ -52,7 +52,7 @@ impl Events {
     }
 
     /// Does the work due at `now`. Returns the ports that lost their subscriptions because they
-    /// were gone for too long.
+    /// were absent for too long.
     pub(crate) fn handle_deadline(&mut self, now: Time) -> Vec<Guid> {
         if self.journal.handle_deadline(now) {
             self.reports.wake_all(&self.journal);

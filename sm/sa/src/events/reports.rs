@@ -22,46 +22,47 @@ use super::{Events, SubscriberId, Subscription, SubscriptionId};
 use crate::directory::Directory;
 use crate::ends::EndIx;
 
-/// Added to the transport's wait for the answer to a report, so that the transport gives up first.
+/// Time added to the transport's wait for the answer to a report, so that the transport gives up
+/// first.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// A report to be sent.
+/// A report to send.
 #[derive(Clone, Debug)]
 pub struct NoticeReport {
     /// The datagram.
     pub mad: MadBytes,
-    /// The subscriber's address.
+    /// Address of the subscriber.
     pub remote: RemoteAddress,
-    /// How long the transport waits for its answer.
+    /// Time for which the transport waits for the answer.
     pub patience: Duration,
 }
 
-/// The subscribers, the position of each in the journal, and the reports in flight.
+/// The subscribers, their positions in the journal, and the reports in flight.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     subscribers: BTreeMap<SubscriberId, Subscriber>,
-    /// Subscribers that may have notices to receive, in turn.
+    /// Subscribers that may have notices to receive, in the order of their turns.
     ready: VecDeque<SubscriberId>,
-    /// Subscribers whose report is to be sent again.
+    /// Subscribers whose report must be sent again.
     again: VecDeque<SubscriberId>,
     by_tid: BTreeMap<u32, SubscriberId>,
     timers: BTreeSet<(Time, SubscriberId)>,
     last_tid: u32,
 }
 
-/// A queue pair that subscribed.
+/// A queue pair that subscribed, with its position in the journal.
 #[derive(Debug)]
 struct Subscriber {
     address: RemoteAddress,
-    /// As [`Subscription::p_key`].
+    /// See [`Subscription::p_key`].
     p_key: Option<PKey>,
     patience: Duration,
-    /// Its subscriptions.
+    /// Numbers of its subscriptions.
     numbers: BTreeSet<u16>,
     /// Number of the next notice to examine.
     next: u64,
     pending: Option<Pending>,
-    /// The subscriber is in `ready`.
+    /// Whether the subscriber is in `ready`.
     queued: bool,
 }
 
@@ -73,19 +74,19 @@ struct Pending {
     number: u64,
     news: Arc<News>,
     attempts: u32,
-    /// When the wait for its answer ends; `None` while it waits to be sent.
+    /// End of the wait for its answer; `None` while the report waits to be sent.
     until: Option<Time>,
 }
 
 impl Subscriber {
-    /// The address of reports sent now. The LID, and the indices in tables of this manager's port,
-    /// may be others than those of the request, which may have been to another manager.
+    /// The address for reports sent now. LID and indices in the tables of this manager's port may
+    /// differ from those of the request, which may have been sent to another manager.
     fn address_now(&self, at: EndIx, directory: &Directory) -> RemoteAddress {
         let p_key = self.p_key.map(|p_key| directory.own_p_key_index(p_key));
         RemoteAddress {
             lid: directory.end(at).lid,
             pkey_index: p_key.unwrap_or(self.address.pkey_index),
-            // The port's own GID: every port has it, at index 0.
+            // Index 0 is the port's own GID, which every port has.
             grh: self.address.grh.map(|grh| Grh {
                 gid_index: 0,
                 ..grh
@@ -96,17 +97,17 @@ impl Subscriber {
 }
 
 impl Reports {
-    /// Whether there is no subscriber.
+    /// Whether there are no subscribers.
     pub(super) fn is_empty(&self) -> bool {
         self.subscribers.is_empty()
     }
 
-    /// The ports that subscribed; one for each of its queue pairs.
+    /// The ports that subscribed, one for each of their queue pairs.
     pub(super) fn ports(&self) -> impl Iterator<Item = Guid> {
         self.subscribers.keys().map(|id| id.port)
     }
 
-    /// A queue pair subscribes, and receives notices from now on.
+    /// Records a subscription of a queue pair, which receives notices from now on.
     pub(super) fn subscribe(
         &mut self,
         subscription: &Subscription,
@@ -132,7 +133,7 @@ impl Reports {
         subscriber.numbers.insert(id.number);
     }
 
-    /// A subscription has ended.
+    /// Records that a subscription has ended.
     pub(super) fn unsubscribe(&mut self, id: SubscriberId, number: u16) {
         let Some(subscriber) = self.subscribers.get_mut(&id) else {
             return;
@@ -143,7 +144,7 @@ impl Reports {
         }
     }
 
-    /// Forgets a subscriber; returns the numbers of its subscriptions.
+    /// Removes a subscriber; returns the numbers of its subscriptions.
     pub(super) fn remove(&mut self, id: SubscriberId) -> BTreeSet<u16> {
         self.release(id);
         let removed = self.subscribers.remove(&id);
@@ -155,7 +156,7 @@ impl Reports {
         self.wake(&all_of(Guid(0), Guid(u64::MAX)), journal);
     }
 
-    /// The same for the subscribers of one port.
+    /// Queues the idle subscribers of one port that have notices to examine.
     pub(super) fn wake_port(&mut self, port: Guid, journal: &NoticeJournal) {
         self.wake(&all_of(port, port), journal);
     }
@@ -176,7 +177,7 @@ impl Reports {
         own.map(|(&id, _)| id).collect()
     }
 
-    /// Zero if a report can be sent now.
+    /// Time of the next action; zero if a report can be sent now.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         let room = self.by_tid.len() < MAX_REPORTS;
         let now = !self.again.is_empty() || room && !self.ready.is_empty();
@@ -186,7 +187,7 @@ impl Reports {
         self.timers.first().map(|&(due, _)| due)
     }
 
-    /// Ends the wait for the answer of this subscriber.
+    /// Ends the wait for the answer of this subscriber. Returns the report.
     fn release(&mut self, id: SubscriberId) -> Option<Pending> {
         let pending = self.subscribers.get_mut(&id)?.pending.take()?;
         self.by_tid.remove(&pending.tid);
@@ -196,7 +197,7 @@ impl Reports {
         Some(pending)
     }
 
-    /// Queues a subscriber for its turn.
+    /// Queues a subscriber for a turn.
     fn queue(&mut self, id: SubscriberId) {
         if let Some(subscriber) = self.subscribers.get_mut(&id)
             && !subscriber.queued
@@ -206,7 +207,7 @@ impl Reports {
         }
     }
 
-    /// Whether a subscriber's report is to be sent again.
+    /// Whether a subscriber's report must be sent again.
     fn is_due_again(&self, id: SubscriberId) -> bool {
         let subscriber = self.subscribers.get(&id);
         let pending = subscriber.and_then(|subscriber| subscriber.pending.as_ref());
@@ -217,14 +218,14 @@ impl Reports {
     fn free_tid(&mut self) -> u32 {
         loop {
             self.last_tid = self.last_tid.wrapping_add(1);
-            // There are at most MAX_REPORTS in use.
+            // At most MAX_REPORTS identifiers are in use, so that this loop ends.
             if self.last_tid != 0 && !self.by_tid.contains_key(&self.last_tid) {
                 return self.last_tid;
             }
         }
     }
 
-    /// Sends the pending report of a subscriber, once more or for the first time.
+    /// Sends the pending report of a subscriber, for the first time or again.
     fn send(
         &mut self,
         id: SubscriberId,
@@ -252,8 +253,8 @@ impl Reports {
 }
 
 impl Events {
-    /// The next report to send. Call it until there is none; if [`Events::next_deadline`] has come
-    /// even then, more follow after other work had its turn.
+    /// The next report to send; `None` if there is none. If [`Events::next_deadline`] has come even
+    /// then, more follow after other work had its turn.
     pub(crate) fn poll_report(&mut self, directory: &Directory, now: Time) -> Option<NoticeReport> {
         while let Some(id) = self.reports.again.pop_front() {
             if !self.reports.is_due_again(id) {
@@ -275,7 +276,7 @@ impl Events {
             };
             subscriber.queued = false;
             let Some(at) = directory.by_guid(id.port) else {
-                // Its turn comes when the port is back.
+                // The subscriber gets its turn when the port is back.
                 continue;
             };
             match self.look_for(id, at, directory, &mut work) {
@@ -301,7 +302,7 @@ impl Events {
         None
     }
 
-    /// The next notice that a subscriber asked for and may receive.
+    /// The next notice that a subscriber asked for and may receive; `None` if there is none so far.
     fn look_for(
         &mut self,
         id: SubscriberId,
@@ -345,7 +346,7 @@ impl Events {
         found
     }
 
-    /// The subscriber at queue pair `qpn` of port `from` answered a report.
+    /// Handles an answer to a report, from the queue pair `qpn` of port `from`.
     pub(crate) fn answered(&mut self, tid: Tid, from: Guid, qpn: u32) {
         let id = SubscriberId { port: from, qpn };
         if self.reports.by_tid.get(&tid.low()) != Some(&id) {
@@ -357,7 +358,7 @@ impl Events {
         self.reports.queue(id);
     }
 
-    /// The transport gave up waiting for the answer to a report.
+    /// Handles that the transport gave up waiting for the answer to a report.
     pub(crate) fn unanswered(&mut self, tid: Tid) {
         if let Some(&id) = self.reports.by_tid.get(&tid.low()) {
             self.try_again(id);
@@ -373,14 +374,14 @@ impl Events {
         }
     }
 
-    /// A report was not answered in time.
+    /// Handles a report that was not answered in time.
     fn try_again(&mut self, id: SubscriberId) {
         let subscriber = self.reports.subscribers.get_mut(&id);
         let Some(pending) = subscriber.and_then(|subscriber| subscriber.pending.as_mut()) else {
             return;
         };
         let Some(until) = pending.until.take() else {
-            // It waits to be sent again.
+            // The report already waits to be sent again.
             return;
         };
         self.reports.timers.remove(&(until, id));
@@ -404,16 +405,16 @@ impl Events {
     }
 }
 
-/// Every subscriber at the ports from `first` to `last`.
+/// The range of all subscribers at the ports from `first` to `last`.
 fn all_of(first: Guid, last: Guid) -> RangeInclusive<SubscriberId> {
     let id = |port, qpn| SubscriberId { port, qpn };
     id(first, 0)..=id(last, u32::MAX)
 }
 
-/// The wait for an answer of a subscriber that states a response time of 4.096 µs ×
+/// Time to wait for an answer of a subscriber that states a response time of 4.096 µs ×
 /// 2^`resp_time_value`.
 fn wait_of(resp_time_value: u8) -> Duration {
-    // The longest is 2^31 × 4.096 µs, which fits.
+    // The longest time is 2^31 × 4.096 µs, which fits.
     let said = Duration::from_nanos(4096u64 << resp_time_value.min(31));
     said.clamp(SHORTEST_WAIT, LONGEST_WAIT)
 }

@@ -1,4 +1,4 @@
-//! Subscriptions as saved across restarts.
+//! Subscriptions as they are saved across restarts.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use super::{Events, Interest, Subscription, SubscriptionId, SubscriptionsView};
 pub struct SavedSubscription {
     /// GUID of the subscriber's port.
     pub port: Guid,
-    /// Distinguishes it from the port's other subscriptions.
+    /// Number that distinguishes it from the port's other subscriptions.
     pub number: u16,
-    /// The subscriber's GID.
+    /// GID of the subscriber.
     pub gid: Gid,
-    /// Where reports go.
+    /// Address for reports.
     pub address: RemoteAddress,
-    /// The P_Key of the request, if it is known.
+    /// P_Key of the request; `None` if it is not known.
     pub p_key: Option<PKey>,
-    /// The subscriber showed the SM_Key.
+    /// Whether the subscriber showed the SM_Key.
     pub trusted: bool,
     /// The request.
     pub info: InformInfo,
@@ -59,12 +59,12 @@ fn save((id, subscription): (SubscriptionId, &Subscription)) -> SavedSubscriptio
 }
 
 impl Events {
-    /// Takes back saved subscriptions, at the start. Every port counts as gone until
-    /// `Events::ports_changed` finds it, and has all of `until` for that: a sweep of a large subnet
-    /// takes its time.
+    /// Restores saved subscriptions at the start. Every port counts as absent until
+    /// `Events::ports_changed` finds it, and has until `until` for that, because a sweep of a large
+    /// subnet takes long.
     ///
-    /// Records that contradict themselves or present ones are left out: bytes on a disk are no more
-    /// to be trusted than a request. Returns how many were left out.
+    /// Records that contradict themselves or present ones are skipped: bytes on a disk deserve no
+    /// more trust than a request. Returns the number of skipped records.
     pub fn restore(
         &mut self,
         saved: impl IntoIterator<Item = SavedSubscription>,

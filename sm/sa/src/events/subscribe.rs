@@ -15,19 +15,19 @@ use crate::directory::Directory;
 use crate::ends::EndIx;
 use crate::trust::Trust;
 
-/// The requester.
+/// The requester of a subscription.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SubscriptionRequester {
-    /// Its port.
+    /// Port of the requester.
     pub(crate) port: EndIx,
-    /// Where its request came from.
+    /// Address from which the request came.
     pub(crate) address: RemoteAddress,
     pub(crate) trust: Trust,
 }
 
 impl Events {
     /// Answers Set of InformInfo: subscribes or unsubscribes. Repeating a subscription only updates
-    /// where its reports go and how long their answers take.
+    /// the address of its reports and the response time.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -57,8 +57,8 @@ impl Events {
         requester: &SubscriptionRequester,
         directory: &Directory,
     ) -> Result<(), Status> {
-        // C15-0.2-1.16: an untrusted subscriber gets no notices of wrong keys; a request for these
-        // alone is refused.
+        // C15-0.2-1.16: an untrusted subscriber gets no notices about wrong keys; a request for
+        // these alone is refused.
         let of_keys = interest.generic && is_of_keys(info.trap_number());
         if of_keys && !requester.trust.is_trusted() {
             return Err(SaStatus::REQ_INVALID);
@@ -112,7 +112,7 @@ impl Events {
             .map(|(id, _)| id)
     }
 
-    /// The lowest number that the port does not use.
+    /// The lowest number that the port does not use; ERR_NO_RESOURCES if there is none.
     fn free_number(&self, port: Guid) -> Result<u16, Status> {
         let used: BTreeSet<u16> = self.of_port(port).map(|(id, _)| id.number).collect();
         if used.len() >= MAX_PER_PORT || self.subscriptions.len() >= MAX_SUBSCRIPTIONS {
@@ -123,7 +123,7 @@ impl Events {
     }
 }
 
-/// Checks that the requester can talk to a port among `sources` (o13-14.1.1). To the requester, a
+/// Checks that the requester can talk to a port among `sources` (o13-14.1.1). For the requester, a
 /// port that it cannot talk to does not exist.
 fn check_sources(
     sources: Sources,

@@ -9,45 +9,45 @@ use rsm_mad::wire::sa::{InformInfo, InformInfoRecord};
 use super::interest::{Interest, Sources};
 use super::news::{Audience, News};
 
-/// A subscription: its subscriber's port, and the number that tells it from the port's others
-/// (InformInfoRecord's Enum).
+/// Identifies a subscription: the subscriber's port, and the number among the port's subscriptions
+/// (Enum in InformInfoRecord).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SubscriptionId {
     /// GUID of the subscriber's port.
     pub port: Guid,
-    /// From 0.
+    /// Number of the subscription, from 0.
     pub number: u16,
 }
 
-/// Where reports go: a queue pair of a port. One report at a time is under way to each.
+/// Identifies a subscriber: a queue pair of a port. At most one report to it is in flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SubscriberId {
     /// GUID of the port.
     pub port: Guid,
-    /// The queue pair; 24 bits.
+    /// Number of the queue pair; 24 bits.
     pub qpn: u32,
 }
 
 /// A subscription to notices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subscription {
-    /// The subscriber's GID.
+    /// GID of the subscriber.
     pub gid: Gid,
-    /// Where reports go; they use the port's LID at the time of sending.
+    /// Address for reports, which use the port's LID at the time of sending.
     pub address: RemoteAddress,
-    /// The P_Key of the request, at whichever index this manager's port has it when a report is
-    /// sent. `None`: the index in `address` is all that is known.
+    /// P_Key of the request, whose index in this manager's port's table is found when a report is
+    /// sent. `None` if only the index in `address` is known.
     pub p_key: Option<PKey>,
-    /// The subscriber showed the SM_Key, and may receive notices of wrong keys.
+    /// Whether the subscriber showed the SM_Key, and may receive notices about wrong keys.
     pub trusted: bool,
-    /// The request, with the queue pair that reports go to.
+    /// Request, with the queue pair that reports go to.
     pub info: InformInfo,
-    /// The meaning of the request.
+    /// Meaning of the request.
     pub interest: Interest,
 }
 
 impl Subscription {
-    /// The queue pair that its reports go to.
+    /// The queue pair that reports go to.
     pub fn subscriber(&self, id: SubscriptionId) -> SubscriberId {
         SubscriberId {
             port: id.port,
@@ -55,7 +55,7 @@ impl Subscription {
         }
     }
 
-    /// How to treat a notice for a subscriber with these P_Keys.
+    /// How to treat a notice, for a subscriber with these P_Keys.
     pub(super) fn verdict(&self, news: &News, p_keys: &[PKey]) -> Verdict {
         if !self.interest.includes(&news.notice) {
             return Verdict::Nothing;
@@ -75,7 +75,7 @@ impl Subscription {
         }
     }
 
-    /// As a record.
+    /// The subscription as an InformInfoRecord.
     pub fn record(&self, id: SubscriptionId) -> InformInfoRecord {
         let mut record = InformInfoRecord::default();
         record
@@ -86,10 +86,11 @@ impl Subscription {
     }
 }
 
-/// The treatment of a notice for a subscription.
+/// How to treat a notice for a subscription.
 pub(super) enum Verdict {
     Tell,
     Nothing,
-    /// The subscriber can no longer talk to the sources; the subscription ends (o13-17.1.2).
+    /// The subscriber can no longer talk to the sources, so that the subscription ends
+    /// (o13-17.1.2).
     Barred,
 }

@@ -17,7 +17,7 @@ impl SubscriptionsView {
         SubscriptionsView(subscriptions)
     }
 
-    /// All of them, in the order of their ports and numbers.
+    /// All subscriptions, in the order of their ports and numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (SubscriptionId, &Subscription)> {
         self.0.iter().map(|(&id, subscription)| (id, subscription))
     }
@@ -31,7 +31,7 @@ impl SubscriptionsView {
         rest.map(|(&id, subscription)| (id, subscription))
     }
 
-    /// The subscriptions behind `last`, in the same order; all if `last` is `None`.
+    /// Subscriptions after `last`, in the same order; all if `last` is `None`.
     pub fn behind(
         &self,
         last: Option<SubscriptionId>,

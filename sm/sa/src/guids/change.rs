@@ -15,11 +15,11 @@ use crate::trust::Trust;
 /// The components that identify a block of a port.
 const NAMED: ComponentMask = ComponentMask(GuidInfoRecord::LID.0 | GuidInfoRecord::BLOCK_NUM.0);
 
-/// The upper half of generated alias GUIDs: locally administered, which no manufacturer assigns,
-/// and then `RSM`.
+/// Upper half of generated alias GUIDs: locally administered, so that no manufacturer assigns it,
+/// followed by `RSM`.
 const ASSIGNED: u64 = 0x0252_534D << 32;
 
-/// How many generated GUIDs are tried. One is free unless a host has asked for such on purpose.
+/// Generated GUIDs that are tried. One is free, unless a host has asked for such GUIDs on purpose.
 const NAMES_TRIED: usize = 1000;
 
 /// The requester, and the state needed to answer it.
@@ -31,19 +31,19 @@ pub(crate) struct AliasRequester<'a> {
     pub(crate) multicast: &'a mcast::GroupRegistry,
 }
 
-/// The alias GUIDs that a request is about.
+/// The alias GUIDs that a request concerns.
 struct Places {
-    /// The GUID of the port.
+    /// GUID of the port.
     port: Guid,
     block: u8,
-    /// Indices in the port's table, each with the GUID that the request has for it.
+    /// Indices in the port's table, each with the GUID in the request.
     indices: Vec<(u8, Guid)>,
 }
 
 impl AliasRegistry {
     /// Answers Set of GUIDInfoRecord: gives a port the alias GUIDs that the mask selects. A GUID of
-    /// 0 asks for any, and keeps a present one. A GUID that another port has is refused: the answer
-    /// holds the block as it is then.
+    /// 0 asks for any one, and keeps a present one. A GUID that another port has is refused: the
+    /// answer then has the block as it is.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -104,7 +104,7 @@ impl AliasRegistry {
         self.names.aliases.by_port.get(&port)?.get(&index).copied()
     }
 
-    /// Refuses to change an alias GUID by which the port takes part in a multicast group.
+    /// Refuses to change an alias GUID with which the port is a member of a multicast group.
     fn check_unused(
         &self,
         places: &Places,
@@ -136,7 +136,7 @@ impl AliasRegistry {
     }
 }
 
-/// The port, block and indices that a request is about.
+/// Port, block and indices that a request concerns.
 ///
 /// # Errors
 /// ERR_NO_RECORDS for a port or a block that does not exist; ERR_REQ_DENIED if the requester is
@@ -150,7 +150,7 @@ fn places(
     if !mask.contains(NAMED) {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
     }
-    // Refuses components that no record has.
+    // Refuses components that the record does not have.
     Template::new(record, mask, ComponentMask(u64::MAX))?;
     let directory = requester.directory;
     let trusted = requester.trust.is_trusted();
@@ -164,7 +164,7 @@ fn places(
     let (_, port) = directory.port(ix);
     let capacity = port.info.as_ref().map_or(0, PortInfo::guid_cap);
     if directory.end(ix).vport.is_some() {
-        // The GUIDInfo of a virtual port is its host's.
+        // The host owns the GUIDInfo of its virtual ports.
         return Err(SaStatus::REQ_INVALID);
     }
     let block = record.block_num();

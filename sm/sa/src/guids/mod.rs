@@ -1,9 +1,9 @@
 //! Alias GUIDs of ports (IBA 15.2.5.18).
 //!
-//! An [`AliasRegistry`] is a state machine without I/O: it takes Set and Delete of GUIDInfoRecord,
-//! maps alias GUIDs to ports, and returns those that the core is to write. A port's own GUID, at
-//! index 0 of block 0, never changes. An alias GUID belongs to one port only, and ends when the
-//! port is gone for too long.
+//! An [`AliasRegistry`] is a state machine without I/O: it handles Set and Delete of
+//! GUIDInfoRecord, maps alias GUIDs to ports, and returns those that the core must write. A port's
+//! own GUID, at index 0 of block 0, never changes. An alias GUID belongs to only one port, and ends
+//! when the port is absent for too long.
 
 mod change;
 pub mod limits;
@@ -20,21 +20,21 @@ pub(crate) use self::change::AliasRequester;
 use super::alias_index::AliasIndex;
 use super::directory::Directory;
 
-/// How long a port that is gone keeps its alias GUIDs: as long as its memberships.
+/// Time for which an absent port keeps its alias GUIDs: the same as for its memberships.
 const KEEP: Duration = Duration::from_secs(10);
 
 /// All alias GUIDs.
 #[derive(Debug, Default)]
 pub struct AliasRegistry {
-    /// Shared with readers; a change copies it while one holds it.
+    /// Alias GUIDs, shared with readers; a change copies them while a reader holds them.
     names: AliasIndex,
-    /// Ports with alias GUIDs that are gone, and when they lose them.
+    /// Absent ports with alias GUIDs, and the time at which they lose them.
     gone: BTreeMap<Guid, Time>,
-    /// Counts generated alias GUIDs.
+    /// Number of generated alias GUIDs.
     assigned: u32,
-    /// The core does not have the latest alias GUIDs.
+    /// Whether the core does not have the latest alias GUIDs.
     is_pending: bool,
-    /// Changed since the last [`AliasRegistry::take_unsaved`].
+    /// Whether anything has changed since the last [`AliasRegistry::take_unsaved`].
     unsaved: bool,
 }
 
@@ -44,7 +44,7 @@ impl AliasRegistry {
         &self.names
     }
 
-    /// All alias GUIDs, if they have changed since the last call.
+    /// All alias GUIDs; `None` if they have not changed since the last call.
     pub(crate) fn take_pending(&mut self) -> Option<Arc<AliasGuids>> {
         std::mem::take(&mut self.is_pending).then(|| self.names.aliases.clone())
     }
@@ -64,7 +64,7 @@ impl AliasRegistry {
         std::mem::take(&mut self.unsaved)
     }
 
-    /// The subnet has changed: ports that are gone lose their alias GUIDs unless they are back in
+    /// Handles a change of the subnet: absent ports lose their alias GUIDs, unless they return in
     /// time.
     pub fn ports_changed(&mut self, directory: &Directory, now: Time) {
         for &port in self.names.aliases.by_port.keys() {
@@ -76,7 +76,8 @@ impl AliasRegistry {
         }
     }
 
-    /// Removes the alias GUIDs of ports gone for too long. Returns whether there were any.
+    /// Removes the alias GUIDs of ports that were absent for too long. Returns whether there were
+    /// any.
     pub fn handle_deadline(&mut self, now: Time) -> bool {
         let is_over = |&(_, &until): &(&Guid, &Time)| until <= now;
         let lost: Vec<Guid> = self
@@ -95,14 +96,14 @@ impl AliasRegistry {
         !lost.is_empty()
     }
 
-    /// When [`AliasRegistry::handle_deadline`] has something to do next.
+    /// Time at which [`AliasRegistry::handle_deadline`] next has something to do; `None` if never.
     pub fn next_deadline(&self) -> Option<Time> {
         self.gone.values().copied().min()
     }
 
-    /// Takes back saved alias GUIDs, at the start. Every port counts as gone until
-    /// [`AliasRegistry::ports_changed`] finds it, and has all of `until` for that. GUIDs that
-    /// contradict others or the limits are left out; returns how many.
+    /// Restores saved alias GUIDs at the start. Every port counts as absent until
+    /// [`AliasRegistry::ports_changed`] finds it, and has until `until` for that. GUIDs that
+    /// contradict others or the limits are skipped; returns their number.
     pub fn restore(&mut self, saved: &AliasGuids, until: Time) -> usize {
         let mut left_out = 0;
         for (&port, names) in &saved.by_port {

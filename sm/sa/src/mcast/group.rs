@@ -7,23 +7,23 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, McMemberRecord, Rate, Selector};
 
-/// Parameters of a group's packets. They never change while the group exists, but for MTU and rate
+/// Parameters of a group's packets. They never change while the group exists, except MTU and rate
 /// of a group that exists even without members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters {
-    /// The group.
+    /// MGID of the group.
     pub mgid: Gid,
-    /// Its Q_Key.
+    /// Q_Key of the group.
     pub q_key: u32,
-    /// Its partition.
+    /// P_Key of the group's partition.
     pub p_key: PKey,
-    /// The largest payload, exactly.
+    /// Exact MTU.
     pub mtu: Mtu,
-    /// The rate, exactly.
+    /// Exact rate.
     pub rate: Rate,
-    /// How long a packet may be on its way: 4.096 µs × 2^n.
+    /// PacketLifeTime: 4.096 µs × 2^n.
     pub packet_life_time: u8,
-    /// The service level, 0 to 15.
+    /// Service level, 0 to 15.
     pub sl: u8,
     /// TClass of the global route header.
     pub t_class: u8,
@@ -31,63 +31,63 @@ pub struct Parameters {
     pub flow_label: u32,
     /// HopLimit of the global route header.
     pub hop_limit: u8,
-    /// How far the group reaches, 0 to 15.
+    /// Scope of the group, 0 to 15.
     pub scope: u8,
 }
 
 /// A group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MulticastGroup {
-    /// The parameters of its packets.
+    /// Parameters of its packets.
     pub parameters: Parameters,
-    /// The group's multicast LID; other groups of the same partition may have the same.
+    /// Multicast LID, which other groups of the same partition may share.
     pub mlid: Lid,
-    /// The group exists even without members.
+    /// Whether the group exists even without members.
     pub well_known: bool,
-    /// The group's members, by the GUID in the PortGID, which may be an alias.
+    /// Members, by the GUID in the PortGID, which may be an alias.
     pub members: BTreeMap<Guid, MulticastMember>,
 }
 
-/// A port that takes part in a group.
+/// A member of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MulticastMember {
-    /// The GID that it takes part by.
+    /// GID with which the port is a member.
     pub gid: Gid,
-    /// The GUID of the port itself.
+    /// GUID of the port itself.
     pub port: Guid,
-    /// How it takes part; never empty.
+    /// Join states; never empty.
     pub state: JoinState,
-    /// Another port joined it.
+    /// Whether another port requested the membership.
     pub proxy: bool,
 }
 
-/// The states that keep a group alive.
+/// The join states that keep a group alive.
 pub(super) const KEEPS_ALIVE: JoinState =
     JoinState(JoinState::FULL_MEMBER.0 | JoinState::SEND_ONLY_FULL_MEMBER.0);
 
-/// The states in which a port gets the packets of a group.
+/// The join states in which a port receives the packets of a group.
 const RECEIVES: JoinState = JoinState(JoinState::FULL_MEMBER.0 | JoinState::NON_MEMBER.0);
 
 impl MulticastMember {
-    /// Whether it keeps the group alive.
+    /// Whether the member keeps the group alive.
     pub fn keeps_alive(&self) -> bool {
         self.state.0 & KEEPS_ALIVE.0 != 0
     }
 
-    /// Whether it gets the packets of the group, rather than only sending some.
+    /// Whether the member receives the packets of the group, and does not only send.
     pub fn receives(&self) -> bool {
         self.state.0 & RECEIVES.0 != 0
     }
 }
 
 impl MulticastGroup {
-    /// Whether it has a full member.
+    /// Whether the group has a full member.
     pub(crate) fn is_kept_alive(&self) -> bool {
         self.members.values().any(MulticastMember::keeps_alive)
     }
 
-    /// Takes MTU and rate of `wanted`, if there are no members, or, of a group that `was_wanted`
-    /// before, if its members can carry these as well. Returns whether they differ from before.
+    /// Uses MTU and rate of `wanted` if there are no members, or if the group `was_wanted` before
+    /// and its members can carry them. Returns whether they have changed.
     pub(super) fn take_limits(&mut self, wanted: &Parameters, was_wanted: bool) -> bool {
         let has = &mut self.parameters;
         if (has.mtu, has.rate) == (wanted.mtu, wanted.rate) {
@@ -102,7 +102,7 @@ impl MulticastGroup {
         may
     }
 
-    /// The group's record, without a member.
+    /// The MCMemberRecord of the group, without a member.
     pub fn record(&self) -> McMemberRecord {
         let parameters = &self.parameters;
         let mut record = McMemberRecord::default();
@@ -125,7 +125,7 @@ impl MulticastGroup {
         record
     }
 
-    /// The record of one of its members.
+    /// The MCMemberRecord of one of its members.
     pub(crate) fn record_of(&self, member: &MulticastMember) -> McMemberRecord {
         let mut record = self.record();
         record

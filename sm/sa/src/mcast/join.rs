@@ -15,12 +15,12 @@ use super::{
     Parameters, Ports, group_mut, mgid, mlid, realize,
 };
 
-/// The components that every request to join or to leave must have.
+/// Components that every request to join or leave must have.
 pub(super) const NAMED: ComponentMask = ComponentMask(
     McMemberRecord::MGID.0 | McMemberRecord::PORT_GID.0 | McMemberRecord::JOIN_STATE.0,
 );
 
-/// The components that a request to create a group must have beside them.
+/// Components that a request to create a group must also have.
 pub(super) const TO_CREATE: ComponentMask = ComponentMask(
     McMemberRecord::Q_KEY.0
         | McMemberRecord::P_KEY.0
@@ -29,13 +29,13 @@ pub(super) const TO_CREATE: ComponentMask = ComponentMask(
         | McMemberRecord::FLOW_LABEL.0,
 );
 
-/// How many MGIDs are tried for a group that the SA is to name. One is free unless a host has asked
-/// on purpose for MGIDs that look like assigned ones.
+/// MGIDs that are tried for a group whose MGID the SA assigns. One is free, unless a host has asked
+/// for such MGIDs on purpose.
 const NAMES_TRIED: usize = 1000;
 
 impl GroupRegistry {
     /// Answers Set of MCMemberRecord: a port joins a group, or adds join states. A group that does
-    /// not exist is created, if the request has all components and the port is to be a full member;
+    /// not exist is created, if the request has all components and the port becomes a full member;
     /// an MGID of 0 asks for an assigned one.
     ///
     /// # Errors
@@ -80,12 +80,13 @@ impl GroupRegistry {
         let member = group.and_then(|group| Some((group, group.members.get(&port.gid.guid())?)));
         let (group, member) = member.ok_or(SaStatus::NO_RESOURCES)?;
         let mut answer = group.record_of(member);
-        // The PortGID as in the request.
+        // The answer has the PortGID of the request.
         answer.set_port_gid(record.port_gid());
         Ok(answer)
     }
 
-    /// The checks common to joining and leaving: required components, and a port that exists.
+    /// Makes the checks common to joining and leaving: required components, and a port that exists.
+    /// Returns the port.
     pub(super) fn check_named<'a>(
         &self,
         record: &McMemberRecord,
@@ -110,7 +111,7 @@ impl GroupRegistry {
         }
     }
 
-    /// The parameters of a new group.
+    /// The parameters of a new group; fails with the status to answer with.
     fn parameters(
         &mut self,
         record: &McMemberRecord,
@@ -164,8 +165,8 @@ impl GroupRegistry {
         })
     }
 
-    /// Checks that the MGID of a request can name a new group. A group of IP over InfiniBand needs
-    /// the broadcast group of its partition, with the same parameters (RFC 4391, 5).
+    /// Checks that the MGID of a request can be that of a new group. A group of IP over InfiniBand
+    /// needs the broadcast group of its partition, with the same parameters (RFC 4391, 5).
     fn check_name(&self, record: &McMemberRecord, mask: ComponentMask) -> Result<(), Status> {
         if !mgid::is_valid(record.mgid()) {
             return Err(SaStatus::REQ_INVALID);
@@ -208,7 +209,7 @@ impl GroupRegistry {
         Ok(())
     }
 
-    /// Makes a group.
+    /// Creates a group; fails with ERR_NO_RESOURCES if there is no room.
     pub(super) fn create(
         &mut self,
         parameters: Parameters,
@@ -261,7 +262,7 @@ impl GroupRegistry {
         });
         let before = *member;
         member.state = JoinState(member.state.0 | state.0);
-        // A port that joins in person is no longer a member by proxy.
+        // A port that joins by itself is no longer a member by proxy.
         member.proxy &= proxy;
         self.unsaved |= is_new || before != *member;
         if is_new || before.receives() != member.receives() {
@@ -288,9 +289,9 @@ fn check_existing(
     is_allowed.then_some(()).ok_or(SaStatus::REQ_INVALID)
 }
 
-/// Whether the requester may change the membership of `port`: a port may change its own; another
-/// port may only change a membership by proxy, if it is in the group's partition (IBA 15.2.5.17,
-/// o15-0.1.2).
+/// Whether the requester may change the membership of `port`. A port may change its own. Another
+/// port may only change a membership by proxy, and only if it is in the group's partition (IBA
+/// 15.2.5.17, o15-0.1.2).
 pub(super) fn may_change(
     group: &MulticastGroup,
     port: &MemberPort<'_>,
@@ -304,7 +305,7 @@ pub(super) fn may_change(
     }
 }
 
-/// A component of a request that its group has another value of.
+/// A component of a request that differs from its group's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mismatch {
     pub(super) component: &'static str,
@@ -312,7 +313,7 @@ pub(super) struct Mismatch {
     pub(super) has: u64,
 }
 
-/// Whether a group matches the components in `mask`; its members do not count.
+/// Whether a group matches the components in `mask`; ignores its members.
 pub(super) fn matches(
     record: &McMemberRecord,
     mask: ComponentMask,
@@ -321,7 +322,7 @@ pub(super) fn matches(
     mismatch(record, mask, group).is_none()
 }
 
-/// The first of the components in `mask` that the group does not match.
+/// The first component in `mask` that the group does not match; `None` if it matches all.
 pub(super) fn mismatch(
     record: &McMemberRecord,
     mask: ComponentMask,

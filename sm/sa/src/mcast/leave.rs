@@ -8,7 +8,7 @@ use super::{GroupRegistry, GroupRequester, Ports, group_mut};
 
 impl GroupRegistry {
     /// Answers Delete of MCMemberRecord: a port gives up the join states in the request. The answer
-    /// holds the remaining ones.
+    /// has the remaining ones.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.

@@ -1,42 +1,42 @@
-//! Multicast GIDs: which a request may name, and which the SA assigns (IBA 4.1.1, 15.2.5.17; RFC
-//! 4391).
+//! Multicast GIDs: which ones a request may use, and which ones the SA assigns (IBA 4.1.1,
+//! 15.2.5.17; RFC 4391).
 
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
-/// Bit offsets of the flags and the scope.
+/// Bit offset of the flags; the scope follows.
 const FLAGS_SHIFT: u32 = 116;
 const SCOPE_SHIFT: u32 = 112;
 
-/// Bit offset of the 16 bits that give the kind of address.
+/// Bit offset of the 16 bits that identify the kind of address.
 const SIGNATURE_SHIFT: u32 = 96;
 
 /// Bit offset of the P_Key in IP groups.
 const P_KEY_SHIFT: u32 = 80;
 
-/// IPv4 over InfiniBand.
+/// Signature of IPv4 over InfiniBand.
 const IPV4: u16 = 0x401B;
-/// IPv6 over InfiniBand.
+/// Signature of IPv6 over InfiniBand.
 const IPV6: u16 = 0x601B;
-/// Assigned by the SA.
+/// Signature of MGIDs assigned by the SA.
 const ASSIGNED: u16 = 0xA01B;
 
-/// The scope of groups that do not leave the subnet.
+/// Scope of groups that do not leave the subnet.
 pub(super) const LINK_LOCAL: u8 = 2;
 
 fn signature(mgid: Gid) -> u16 {
     (mgid.0 >> SIGNATURE_SHIFT) as u16
 }
 
-/// How far the group reaches, as its MGID has it.
+/// The scope in a group's MGID.
 pub(super) fn scope(mgid: Gid) -> u8 {
     (mgid.0 >> SCOPE_SHIFT) as u8 & 0xF
 }
 
 /// Whether a request may create a group with this MGID.
 ///
-/// The flags but the lowest, which tells transient groups from permanent ones, are reserved. Only
-/// the SA itself creates link-local groups with its signature. IP groups are as RFC 4391 has them.
+/// All flags are reserved but the lowest, which distinguishes transient groups from permanent ones.
+/// Only the SA itself creates link-local groups with its signature. IP groups must follow RFC 4391.
 pub(super) fn is_valid(mgid: Gid) -> bool {
     if !mgid.is_multicast() {
         return false;
@@ -72,16 +72,16 @@ pub(super) fn broadcast(scope: u8, p_key: PKey) -> Gid {
         | 0xFFFF_FFFF)
 }
 
-/// Whether the group is of an IPv6 solicited-node address, ff02::1:ffxx:xxxx (RFC 4291, 2.7.1),
-/// over InfiniBand: ff1s:601b:P_Key::1:ffxx:xxxx.
+/// Whether the group belongs to an IPv6 solicited-node address, ff02::1:ffxx:xxxx (RFC 4291,
+/// 2.7.1), over InfiniBand: ff1s:601b:P_Key::1:ffxx:xxxx.
 pub(super) fn is_snm(mgid: Gid) -> bool {
-    /// The lower 80 bits, without the 24 of the address.
+    /// Lower 80 bits of such an MGID, without the 24 of the address.
     const PREFIX: u128 = 0x1_FF00_0000 >> 24;
     let low = mgid.0 & ((1 << P_KEY_SHIFT) - 1);
     signature(mgid) == IPV6 && low >> 24 == PREFIX
 }
 
-/// The MGID with this number among those that are assigned in a subnet.
+/// The MGID with this number among those that the SA assigns in a subnet.
 pub(super) fn assigned(scope: u8, subnet_prefix: u64, number: u32) -> Gid {
     let head = 0xFF10_u128 | u128::from(scope & 0xF);
     Gid(head << SCOPE_SHIFT

@@ -1,4 +1,4 @@
-//! The multicast LIDs of groups.
+//! Assigns multicast LIDs to groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,27 +8,27 @@ use rsm_mad::wire::attr::PKey;
 
 use super::mgid;
 
-/// The multicast LID of the default partition's broadcast group, which hosts that start before
-/// the SA answers may assume.
+/// Multicast LID of the default partition's broadcast group, which hosts that start before the SA
+/// answers may assume.
 pub(super) const BROADCAST: Lid = Lid::MULTICAST_FIRST;
 
-/// How many multicast LIDs there are.
+/// Number of multicast LIDs.
 const ALL: u16 = 0x3FFF;
 
 /// The multicast LIDs in use, and the groups that use them.
 ///
-/// Groups share one only when no other is left, and never across partitions: a packet of a group
-/// reaches the members of all groups that share its LID, also those of another partition.
+/// Groups share a LID only if no other is left, and never across partitions: a packet of a group
+/// reaches the members of all groups that share its LID.
 #[derive(Debug)]
 pub(super) struct Mlids {
     used: BTreeMap<Lid, Slot>,
-    /// Multicast LIDs that switches have entries for, from 0xC000 on.
+    /// Number of multicast LIDs, from 0xC000 on, for which switches have entries.
     capacity: u16,
 }
 
 #[derive(Debug)]
 struct Slot {
-    /// The partition, without the membership bit.
+    /// P_Key of the partition, without the membership bit.
     partition: u16,
     groups: BTreeSet<Gid>,
 }
@@ -47,7 +47,7 @@ impl Mlids {
         self.capacity = mlids.min(ALL);
     }
 
-    /// The groups that have a multicast LID.
+    /// The groups with this multicast LID.
     pub(super) fn groups(&self, mlid: Lid) -> impl Iterator<Item = &Gid> {
         self.used
             .get(&mlid)
@@ -55,9 +55,9 @@ impl Mlids {
             .flat_map(|slot| &slot.groups)
     }
 
-    /// Gives a group a multicast LID: the one it `wants`, if that is free; else the lowest that is;
-    /// else the one that fewest groups of its partition share. `None` where its partition has none
-    /// to share.
+    /// Gives a group a multicast LID: the one it `wants`, if that is free; else the lowest free
+    /// one; else the one that the fewest groups of its partition share. `None` if its partition has
+    /// none to share.
     pub(super) fn allocate(&mut self, mgid: Gid, p_key: PKey, wants: Option<Lid>) -> Option<Lid> {
         let is_free = |mlid: &Lid| self.is_usable(*mlid) && !self.used.contains_key(mlid);
         let mlid = wants
@@ -73,6 +73,7 @@ impl Mlids {
     }
 
     /// Gives a group the multicast LID that it had before, unless another partition uses it.
+    /// Returns whether it did.
     pub(super) fn claim(&mut self, mgid: Gid, p_key: PKey, mlid: Lid) -> bool {
         if !mlid.is_multicast() {
             return false;
@@ -88,7 +89,8 @@ impl Mlids {
         fits
     }
 
-    /// The multicast LID of a solicited-node group in the partition, if there is such a group.
+    /// The multicast LID of a solicited-node group in the partition; `None` if there is no such
+    /// group.
     pub(super) fn of_snm(&self, p_key: PKey) -> Option<Lid> {
         let same = |slot: &Slot| slot.partition == p_key.base();
         let mut slots = self.used.iter().filter(|(_, slot)| same(slot));
@@ -109,11 +111,12 @@ impl Mlids {
         mlid.is_multicast() && mlid.0 - Lid::MULTICAST_FIRST.0 < self.capacity
     }
 
-    /// Never the one reserved for the broadcast group.
+    /// The lowest free multicast LID, but never the one reserved for the broadcast group; `None` if
+    /// there is none.
     fn lowest_free(&self) -> Option<Lid> {
         let first = BROADCAST.0 + 1;
         let mut expected = first;
-        // The first gap in the used ones: they are in order.
+        // The used LIDs are sorted; this finds the first gap.
         for mlid in self.used.range(Lid(first)..).map(|(mlid, _)| mlid.0) {
             if mlid != expected {
                 break;

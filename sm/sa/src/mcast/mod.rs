@@ -1,13 +1,13 @@
 //! Multicast groups and their members (IBA 15.2.5.17).
 //!
-//! A [`GroupRegistry`] is a state machine without I/O. It takes the requests of MCMemberRecord,
-//! [`GroupRegistry::join`] and [`GroupRegistry::leave`], and shows itself to queries in a
-//! [`GroupsView`]; takes changes of ports; and returns the ports to reach by each multicast LID
-//! (`GroupRegistry::group_set`), for the core to plan trees for.
+//! A [`GroupRegistry`] is a state machine without I/O. It handles requests with MCMemberRecord
+//! ([`GroupRegistry::join`] and [`GroupRegistry::leave`]), shows groups to queries in a
+//! [`GroupsView`], follows changes of ports, and returns the ports to reach by each multicast LID
+//! (`GroupRegistry::group_set`), for which the core plans trees.
 //!
-//! It looks ports up in [`Ports`] at every request, so that it holds nothing that a sweep could
-//! make untrue. A port that is gone keeps its memberships for a while: a link that flaps loses no
-//! group.
+//! Ports are looked up in [`Ports`] at every request, so that the registry holds nothing that a
+//! sweep could invalidate. An absent port keeps its memberships for a while, so that a flapping
+//! link loses no group.
 
 mod group;
 mod join;
@@ -43,29 +43,29 @@ pub use self::saved::{SavedGroup, SavedMember};
 pub use self::view::{Cursor, GroupsView, McMemberAccess};
 use super::partitions::can_talk;
 
-/// The properties of a port that the registry needs.
+/// The properties of a port that matter to the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberPort<'a> {
-    /// The GID in the request, with the prefix of the subnet.
+    /// GID in the request, with the prefix of the subnet.
     pub gid: Gid,
-    /// The GUID of the port itself, where `gid` is an alias.
+    /// GUID of the port itself, even if `gid` is an alias.
     pub guid: Guid,
-    /// Its partitions.
+    /// P_Keys of the port.
     pub p_keys: &'a [PKey],
-    /// The largest payload that its link carries.
+    /// MTU of its link.
     pub mtu: Mtu,
-    /// The rate of its link.
+    /// Rate of its link.
     pub rate: Rate,
 }
 
 impl MemberPort<'_> {
-    /// Whether it is in the partition of `p_key`, as a full or limited member.
+    /// Whether the port is a full or limited member of the partition of `p_key`.
     pub fn is_in(&self, p_key: PKey) -> bool {
         let keys = self.p_keys.iter();
         p_key.is_valid() && keys.into_iter().any(|key| key.base() == p_key.base())
     }
 
-    /// Whether the two can talk: both are in a partition, at least one as a full member (IBA
+    /// Whether the two can talk: both are in one partition, and at least one is a full member (IBA
     /// 10.9.1.1).
     pub(crate) fn can_talk_to(&self, other: &MemberPort<'_>) -> bool {
         can_talk(self.p_keys, other.p_keys)
@@ -74,41 +74,41 @@ impl MemberPort<'_> {
 
 /// The ports of the subnet.
 pub trait Ports {
-    /// The port with this GID, which may be an alias, with the prefix of the subnet or the
+    /// The port with this GID, which may have an alias GUID, with the prefix of the subnet or the
     /// link-local one.
     fn by_gid(&self, gid: Gid) -> Option<MemberPort<'_>>;
 
-    /// The port with this GUID, no alias.
+    /// The port with this GUID, which must not be an alias.
     fn by_guid(&self, guid: Guid) -> Option<MemberPort<'_>>;
 }
 
-/// The requester.
+/// The requester of a change.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupRequester<'a> {
-    /// The port that it asks from.
+    /// Port of the requester.
     pub port: MemberPort<'a>,
-    /// The requester showed the SM_Key.
+    /// Whether the requester showed the SM_Key.
     pub trusted: bool,
 }
 
 /// Configuration of the registry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupRegistryConfig {
-    /// How long a port that is gone keeps its memberships.
+    /// Time for which an absent port keeps its memberships.
     pub keep: Duration,
-    /// PacketLifeTime of a group whose request does not name one: 4.096 µs × 2^n.
+    /// PacketLifeTime of a group whose request has none: 4.096 µs × 2^n.
     pub packet_life_time: u8,
-    /// The prefix of the subnet, for multicast GIDs that are assigned.
+    /// Subnet prefix, for multicast GIDs that the SA assigns.
     pub subnet_prefix: u64,
-    /// The operator's rules.
+    /// Rules of the operator.
     pub rules: GroupRules,
 }
 
 /// The operator's rules for multicast groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupRules {
-    /// Whether a join must agree with the parameters of its group (IBA 15.2.5.17.2). Its P_Key must
-    /// in any case, and the port must be able to carry the group's packets.
+    /// Whether a join must agree with the parameters of its group (IBA 15.2.5.17.2). The P_Key must
+    /// agree in any case, and the port must be able to carry the group's packets.
     pub validate_joins: bool,
     /// Whether a new group of IP over InfiniBand must agree with the broadcast group of its
     /// partition (RFC 4391, 5).
@@ -130,7 +130,8 @@ impl Default for GroupRules {
 impl Default for GroupRegistryConfig {
     fn default() -> GroupRegistryConfig {
         GroupRegistryConfig {
-            // Longer than a cable takes to retrain, shorter than a host takes to boot.
+            // The time is longer than a cable takes to retrain, and shorter than a host takes to
+            // boot.
             keep: Duration::from_secs(10),
             packet_life_time: 18,
             subnet_prefix: 0xFE80_0000_0000_0000,
@@ -139,12 +140,12 @@ impl Default for GroupRegistryConfig {
     }
 }
 
-/// A group came into being or ended (traps 66 and 67, IBA 14.2.5.1).
+/// A group was created or deleted (traps 66 and 67, IBA 14.2.5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GroupEvent {
-    /// Trap 66: the group with this MGID, of this partition.
+    /// Trap 66: the group with this MGID, in this partition, was created.
     Created(Gid, PKey),
-    /// Trap 67.
+    /// Trap 67: the group with this MGID, in this partition, was deleted.
     Deleted(Gid, PKey),
 }
 
@@ -152,35 +153,35 @@ pub(crate) enum GroupEvent {
 #[derive(Debug)]
 pub struct GroupRegistry {
     config: GroupRegistryConfig,
-    /// Shared with views; a change copies it while a view holds it.
+    /// Groups, shared with views; a change copies them while a view holds them.
     groups: Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
-    /// The versions of `groups` that views may still hold.
+    /// Versions of `groups` that views may still hold.
     lent: Vec<Weak<BTreeMap<Gid, Arc<MulticastGroup>>>>,
     mlids: Mlids,
-    /// By port GUID: the groups that it takes part in, and by which of its GUIDs.
+    /// Groups of each port, by port GUID, with the GUIDs of the port that are members.
     by_port: BTreeMap<Guid, BTreeMap<Gid, BTreeSet<Guid>>>,
-    /// Memberships in all groups.
+    /// Number of memberships in all groups.
     members: usize,
-    /// Ports with memberships that are gone, and when they lose them.
+    /// Absent ports with memberships, and the time at which they lose them.
     gone: Gone,
-    /// Counts multicast GIDs that were assigned.
+    /// Number of multicast GIDs assigned so far.
     assigned: u32,
-    /// Members from before the start are not known.
+    /// Whether members from before the start are not known.
     partial: bool,
-    /// The last set returned.
+    /// Last group set that was returned.
     group_set: Arc<GroupSet>,
     /// Multicast LIDs whose members have changed since.
     stale: BTreeSet<Lid>,
-    /// Groups came or went since.
+    /// Whether groups were created or deleted since.
     has_stale_levels: bool,
-    /// Changed since the last [`GroupRegistry::take_unsaved`].
+    /// Whether anything has changed since the last [`GroupRegistry::take_unsaved`].
     unsaved: bool,
     events: VecDeque<GroupEvent>,
     events_lost: u64,
 }
 
 impl GroupRegistry {
-    /// No group.
+    /// A registry without groups.
     pub fn new(config: GroupRegistryConfig) -> GroupRegistry {
         GroupRegistry {
             config,
@@ -201,25 +202,26 @@ impl GroupRegistry {
         }
     }
 
-    /// Uses another configuration from now on.
+    /// Changes the configuration.
     pub fn configure(&mut self, config: GroupRegistryConfig) {
         self.config = config;
     }
 
-    /// How many multicast LIDs from 0xC000 on the switches have table entries for: the smallest
-    /// MulticastFDBCap of those that can multicast at all. Groups that have a multicast LID beyond
-    /// that keep it.
+    /// Sets the number of multicast LIDs, from 0xC000 on, for which switches have table entries:
+    /// the smallest MulticastFDBCap of the switches that can multicast at all. Groups that already
+    /// have a multicast LID beyond it keep it.
     pub(crate) fn set_capacity(&mut self, mlids: u16) {
         self.mlids.set_capacity(mlids);
     }
 
-    /// Makes the groups that exist even without members: those of `wanted`, by MGID. An existing
-    /// group becomes one of them with the parameters that it has; a group no longer wanted ends
-    /// with its last full member. A group without members takes the MTU and the rate of `wanted`,
-    /// and so does one that was wanted before, if its members can carry these as well: slower hosts
-    /// can join it then.
+    /// Creates the groups that exist even without members: those of `wanted`, by MGID. An existing
+    /// group becomes one of them with its present parameters; a group that is no longer wanted ends
+    /// with its last full member. A group without members gets MTU and rate of `wanted`. So does
+    /// one that was wanted before, if its members can carry these as well, so that slower hosts can
+    /// join it then.
     ///
-    /// If there is no room for all, the first ones are made. Returns how many were not.
+    /// If there is no room for all, only the first ones are created. Returns the number of the
+    /// others.
     pub(crate) fn set_well_known(&mut self, wanted: &[Parameters]) -> usize {
         let names: BTreeSet<Gid> = wanted.iter().map(|group| group.mgid).collect();
         let former = self.groups.values().filter(|group| group.well_known);
@@ -248,8 +250,8 @@ impl GroupRegistry {
         unmade
     }
 
-    /// Members from before the start are not known: ports stay members, as far as the tables of
-    /// switches show them, until they have had the time to join anew.
+    /// Records that members from before the start are not known: ports stay members, as far as the
+    /// tables of switches show, until they have had time to join again.
     pub(crate) fn remember_nothing(&mut self) {
         self.partial = true;
     }
@@ -269,14 +271,14 @@ impl GroupRegistry {
         GroupsView::of(self.groups.clone())
     }
 
-    /// Whether a port takes part in any group by the GID with this GUID.
+    /// Whether a port is a member of any group with the GID of this GUID.
     pub(crate) fn takes_part_as(&self, port: Guid, name: Guid) -> bool {
         let mut groups = self.by_port.get(&port).into_iter().flatten();
         groups.any(|(_, names)| names.contains(&name))
     }
 
-    /// As [`GroupRegistry::view`], to be held for a while. `None` while too many versions are held
-    /// already; see [`limits::MAX_VERSIONS`].
+    /// A [`GroupRegistry::view`] that may be held for a while. `None` while too many versions are
+    /// already held; see [`limits::MAX_VERSIONS`].
     pub(crate) fn lasting_view(&mut self) -> Option<GroupsView> {
         let now = Arc::downgrade(&self.groups);
         self.lent.retain(|version| version.strong_count() > 0);
@@ -289,7 +291,7 @@ impl GroupRegistry {
         Some(self.view())
     }
 
-    /// Memberships in all groups.
+    /// Number of memberships in all groups.
     pub fn members(&self) -> usize {
         self.members
     }
@@ -299,15 +301,15 @@ impl GroupRegistry {
         !self.stale.is_empty()
     }
 
-    /// How many memberships the next [`GroupRegistry::group_set`] would look at.
+    /// Number of memberships that the next [`GroupRegistry::group_set`] would examine.
     pub(crate) fn stale_members(&self) -> u32 {
         let groups = self.stale.iter().flat_map(|&mlid| self.mlids.groups(mlid));
         let members = groups.filter_map(|mgid| Some(self.groups.get(mgid)?.members.len()));
         u32::try_from(members.sum::<usize>()).unwrap_or(u32::MAX)
     }
 
-    /// The ports to reach by each multicast LID. Unchanged LIDs are shared with the set before;
-    /// changed ones are built anew, so that one call after several requests saves work.
+    /// The ports to reach by each multicast LID. Unchanged LIDs are shared with the former set, and
+    /// changed ones are built again, so that one call after several requests saves work.
     pub(crate) fn group_set(&mut self) -> Arc<GroupSet> {
         if self.stale.is_empty() && !self.has_stale_levels {
             return self.group_set.clone();
@@ -337,7 +339,7 @@ impl GroupRegistry {
         self.group_set.clone()
     }
 
-    /// By multicast LID: a bit for each service level of its groups.
+    /// Mask of the service levels of the groups of each multicast LID.
     fn levels(&self) -> BTreeMap<Lid, u16> {
         let mut levels = BTreeMap::new();
         for group in self.groups.values() {
@@ -347,12 +349,12 @@ impl GroupRegistry {
         levels
     }
 
-    /// The oldest event of groups that was not polled yet.
+    /// The oldest event that was not polled yet; `None` if there is none.
     pub(crate) fn poll_event(&mut self) -> Option<GroupEvent> {
         self.events.pop_front()
     }
 
-    /// Events lost because they were not polled in time.
+    /// Number of events lost because they were not polled in time.
     pub fn events_lost(&self) -> u64 {
         self.events_lost
     }
@@ -380,8 +382,7 @@ impl GroupRegistry {
         self.end_if_over(mgid);
     }
 
-    /// Ends a group that no full member keeps alive, and with it its other memberships (IBA
-    /// 15.2.5.17.4).
+    /// Ends a group without a full member, and its other memberships (IBA 15.2.5.17.4).
     fn end_if_over(&mut self, mgid: Gid) {
         let is_over = |group: &Arc<MulticastGroup>| !group.well_known && !group.is_kept_alive();
         if !self.groups.get(&mgid).is_some_and(is_over) {
@@ -422,7 +423,7 @@ impl GroupRegistry {
     }
 }
 
-/// A group, to be changed.
+/// The group, mutable.
 fn group_mut(
     groups: &mut Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
     mgid: Gid,

@@ -1,4 +1,4 @@
-//! Ports that come and go.
+//! Ports that appear and vanish, and their memberships.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -9,13 +9,13 @@ use rsm_mad::ids::Gid;
 
 use super::{GroupRegistry, Ports};
 
-/// How many memberships are examined in one turn: few enough to take less than a millisecond.
+/// Memberships examined in one turn: few enough to take less than a millisecond.
 pub(super) const LOOKED_AT: usize = 1024;
 
-/// The ports whose memberships are to be examined after a change of the subnet.
+/// The ports whose memberships must be examined after a change of the subnet.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Unexamined {
-    /// All ports behind this one, or all; `None`: only `ports`.
+    /// All ports after this one, or all; `None` if only `ports`.
     all: Option<Bound<Guid>>,
     ports: BTreeSet<Guid>,
 }
@@ -32,12 +32,12 @@ impl Unexamined {
         self.ports.extend(ports);
     }
 
-    /// Whether no port is left.
+    /// Whether no port is left to examine.
     pub fn is_empty(&self) -> bool {
         self.all.is_none() && self.ports.is_empty()
     }
 
-    /// Takes out the next port; of all ports only those with memberships.
+    /// Takes the next port; among all ports only those with memberships.
     fn take<T>(&mut self, members: &BTreeMap<Guid, T>) -> Option<Guid> {
         let from = match self.all {
             Some(from) => from,
@@ -57,7 +57,7 @@ impl Unexamined {
     }
 }
 
-/// Ports that are gone, and until when they keep their memberships.
+/// Absent ports, and the time until which they keep their memberships.
 #[derive(Default, Debug)]
 pub(super) struct Gone {
     until: BTreeMap<Guid, Time>,
@@ -65,7 +65,7 @@ pub(super) struct Gone {
 }
 
 impl Gone {
-    /// A port is gone, and keeps its memberships until then.
+    /// Records that a port is absent, and keeps its memberships until `until`.
     pub(super) fn insert(&mut self, port: Guid, until: Time) {
         self.remove(port);
         self.until.insert(port, until);
@@ -82,7 +82,7 @@ impl Gone {
         self.until.contains_key(&port)
     }
 
-    /// How many ports are gone.
+    /// Number of absent ports.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.until.len()
@@ -92,7 +92,7 @@ impl Gone {
         self.by_time.first().map(|&(until, _)| until)
     }
 
-    /// Takes out a port whose time is over.
+    /// Takes a port whose time is over.
     fn take_due(&mut self, now: Time) -> Option<Guid> {
         let &(until, port) = self.by_time.first()?;
         if until > now {
@@ -104,10 +104,10 @@ impl Gone {
 }
 
 impl GroupRegistry {
-    /// The subnet has changed at these ports: those that are gone lose their memberships when they
-    /// do not come back in time; those that left a partition lose the memberships of its groups now.
+    /// Handles a change of the subnet at these ports. Absent ones lose their memberships unless
+    /// they return in time; ports that left a partition lose the memberships in its groups at once.
     ///
-    /// Takes out of `unexamined` as many ports as have some thousand memberships. The rest is for
+    /// Takes from `unexamined` as many ports as have about a thousand memberships. The rest is for
     /// the next call, after other work had its turn.
     pub fn ports_changed(&mut self, ports: &impl Ports, unexamined: &mut Unexamined, now: Time) {
         let mut expelled: Vec<(Gid, Guid)> = Vec::new();
@@ -140,7 +140,7 @@ impl GroupRegistry {
         }
     }
 
-    /// Removes the memberships of ports gone for too long. Returns those ports.
+    /// Removes the memberships of ports that were absent for too long. Returns those ports.
     pub fn handle_deadline(&mut self, now: Time) -> Vec<Guid> {
         let mut lost = Vec::new();
         while let Some(guid) = self.gone.take_due(now) {
@@ -150,7 +150,7 @@ impl GroupRegistry {
         lost
     }
 
-    /// When [`GroupRegistry::handle_deadline`] has something to do next.
+    /// Time at which [`GroupRegistry::handle_deadline`] next has something to do; `None` if never.
     pub fn next_deadline(&self) -> Option<Time> {
         self.gone.next()
     }

@@ -1,11 +1,12 @@
-//! MTU, rate and packet life time: values for a new group, and whether a group satisfies a request.
+//! MTU, rate and packet life time: the values of a new group, and whether a group satisfies a
+//! request.
 
 use rsm_mad::wire::attr::Mtu;
 use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, Rate, Selector};
 
 use super::{MemberPort, Parameters};
 
-/// MTUs by their code, smallest first.
+/// MTUs in the order of their codes, smallest first.
 const MTUS: [Mtu; 5] = [
     Mtu::Bytes256,
     Mtu::Bytes512,
@@ -14,7 +15,7 @@ const MTUS: [Mtu; 5] = [
     Mtu::Bytes4096,
 ];
 
-/// A value in a request, with its selector. It counts only if both components are present.
+/// A value in a request, with its selector. Counts only if both components are present.
 struct Constraint<T> {
     selector: Selector,
     value: T,
@@ -46,7 +47,7 @@ fn life_time_constraint(record: &McMemberRecord, mask: ComponentMask) -> Option<
     constraint(mask, components, record.packet_life_time_selector(), value)
 }
 
-/// Whether the MTU and the rate in a request exist.
+/// Whether MTU and rate in a request are defined values.
 pub(crate) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask) -> bool {
     let mtu = mtu_constraint(record, mask);
     let rate = rate_constraint(record, mask);
@@ -58,7 +59,7 @@ pub(crate) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask) -> boo
 }
 
 /// The MTU of a new group that `port` can carry: exactly the requested one, or the best that the
-/// selector accepts. `None` where `port` could not take part in such a group.
+/// selector accepts. `None` if `port` could not be a member of such a group.
 pub(super) fn mtu(
     record: &McMemberRecord,
     mask: ComponentMask,
@@ -76,7 +77,7 @@ pub(super) fn mtu(
     MTUS.into_iter().rev().find(fits)
 }
 
-/// As [`mtu`], of rates.
+/// The rate of a new group that `port` can carry, chosen as in [`mtu`].
 pub(super) fn rate(
     record: &McMemberRecord,
     mask: ComponentMask,
@@ -94,7 +95,7 @@ pub(super) fn rate(
             })
     };
     let is_asked = |rate: &Rate| {
-        // Of two codes for one rate, the requested one.
+        // If a rate has two codes, the requested one is used.
         wanted
             .as_ref()
             .is_some_and(|constraint| constraint.value == *rate)
@@ -104,13 +105,14 @@ pub(super) fn rate(
     Some(same.into_iter().find(is_asked).unwrap_or(best))
 }
 
-/// The packet life time of a new group: `usual`, or the nearest value that the request accepts.
+/// The packet life time of a new group: `usual`, or the nearest value that the request accepts;
+/// `None` if it accepts none.
 pub(super) fn packet_life_time(
     record: &McMemberRecord,
     mask: ComponentMask,
     usual: u8,
 ) -> Option<u8> {
-    /// Six bits.
+    /// Largest value of six bits.
     const LONGEST: u8 = 63;
     let Some(constraint) = life_time_constraint(record, mask) else {
         return Some(usual);
@@ -124,8 +126,8 @@ pub(super) fn packet_life_time(
     }
 }
 
-/// The first of MTU, rate and packet life time of a group that does not satisfy a request: its name,
-/// and the codes in the request and of the group.
+/// The first of a group's MTU, rate and packet life time that does not satisfy a request: its name,
+/// and the codes in the request and of the group. `None` if all do.
 pub(super) fn mismatch(
     record: &McMemberRecord,
     mask: ComponentMask,
@@ -146,7 +148,7 @@ pub(super) fn mismatch(
     (!selector.accepts(has, value)).then_some(("PacketLifeTime", value, has))
 }
 
-/// Whether a port can take the packets of a group.
+/// Whether a port can carry the packets of a group.
 pub(super) fn can_carry(port: &MemberPort<'_>, group: &Parameters) -> bool {
     port.mtu.code() >= group.mtu.code() && port.rate.tenth_gbps() >= group.rate.tenth_gbps()
 }

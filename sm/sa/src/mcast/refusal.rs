@@ -1,4 +1,4 @@
-//! Why a join is refused, in numbers.
+//! Why a join is refused, for findings.
 
 use std::fmt;
 
@@ -9,53 +9,53 @@ use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, Rate};
 
 use super::{GroupRegistry, MemberPort, MulticastGroup, join, mgid, realize};
 
-/// Why the join of a port is refused, as far as the port and its group are the cause and not the
-/// form of the request.
+/// Why the join of a port is refused, if the cause is the port and its group, and not the form of
+/// the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JoinRefusal {
     /// The link is slower than the group.
     Rate {
-        /// The rate of the link.
+        /// Rate of the link.
         port: Rate,
-        /// The rate of the group.
+        /// Rate of the group.
         group: Rate,
-        /// The P_Key of the group.
+        /// P_Key of the group.
         p_key: PKey,
     },
-    /// The link carries no packets as large as the group's.
+    /// The link's MTU is smaller than the group's.
     Mtu {
-        /// The MTU of the link.
+        /// MTU of the link.
         port: Mtu,
-        /// The MTU of the group.
+        /// MTU of the group.
         group: Mtu,
-        /// The P_Key of the group.
+        /// P_Key of the group.
         p_key: PKey,
     },
-    /// The port holds no key of the group's partition.
+    /// The port has no key of the group's partition.
     NotInPartition {
-        /// The P_Key of the group.
+        /// P_Key of the group.
         p_key: PKey,
     },
-    /// The request asks for another value than the group has.
+    /// The request has another value than the group.
     Differs {
-        /// The component of MCMemberRecord.
+        /// Component of MCMemberRecord.
         component: &'static str,
-        /// The value in the request.
+        /// Value in the request.
         asked: u64,
-        /// The value of the group.
+        /// Value of the group.
         has: u64,
-        /// The P_Key of the group.
+        /// P_Key of the group.
         p_key: PKey,
     },
-    /// There is no such group, and the request has not all components to create it.
+    /// There is no such group, and the request lacks components to create it.
     NoGroup {
-        /// The P_Key in the MGID of IP over InfiniBand, or in the request.
+        /// P_Key in the MGID of IP over InfiniBand, or in the request.
         p_key: Option<PKey>,
     },
 }
 
 impl JoinRefusal {
-    /// The P_Key of the group, as far as it is known.
+    /// P_Key of the group; `None` if it is not known.
     pub fn p_key(&self) -> Option<PKey> {
         match *self {
             JoinRefusal::Rate { p_key, .. }
@@ -66,7 +66,7 @@ impl JoinRefusal {
         }
     }
 
-    /// The operator's remedy.
+    /// Remedy for the operator.
     pub fn remedy(&self) -> &'static str {
         match self {
             JoinRefusal::Rate { .. } => {
@@ -121,7 +121,7 @@ impl fmt::Display for JoinRefusal {
     }
 }
 
-/// A group by its MGID, and its partition by name and P_Key.
+/// Describes a group by its MGID, and its partition by name and P_Key.
 pub fn described(mgid: Gid, p_key: Option<PKey>, partitions: &Partitions) -> String {
     let partition = p_key.map(|p_key| {
         let key = PKey(p_key.base());
@@ -150,7 +150,7 @@ pub fn is_broadcast(mgid: Gid) -> bool {
 
 impl GroupRegistry {
     /// Why [`GroupRegistry::join`] refuses this request of `port` for itself; `None` if the request
-    /// is wrong whatever the port and the group.
+    /// is wrong regardless of port and group.
     pub fn refusal(
         &self,
         record: &McMemberRecord,

@@ -1,4 +1,4 @@
-//! Groups as saved across restarts.
+//! Groups as they are saved across restarts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use super::{GroupRegistry, MulticastGroup, MulticastMember, Parameters};
 /// A group with its members, as it is saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SavedGroup {
-    /// The parameters of its packets.
+    /// Parameters of its packets.
     pub parameters: Parameters,
-    /// The group's multicast LID, which senders have learned.
+    /// Multicast LID, which senders have learned.
     pub mlid: Lid,
-    /// Its members.
+    /// Members of the group.
     pub members: Vec<SavedMember>,
 }
 
-/// A port that takes part in a group.
+/// A member of a group, as it is saved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SavedMember {
-    /// The GID that it takes part by.
+    /// GID with which the port is a member.
     pub gid: Gid,
-    /// The GUID of the port itself.
+    /// GUID of the port itself.
     pub port: Guid,
-    /// How it takes part.
+    /// Join states.
     pub state: JoinState,
-    /// Another port joined it.
+    /// Whether another port requested the membership.
     pub proxy: bool,
 }
 
@@ -64,12 +64,12 @@ impl GroupRegistry {
         })
     }
 
-    /// Takes back saved groups, at the start. Every port counts as gone until
-    /// [`GroupRegistry::ports_changed`] finds it, and has all of `until` for that: a sweep of a
-    /// large subnet takes its time.
+    /// Restores saved groups at the start. Every port counts as absent until
+    /// [`GroupRegistry::ports_changed`] finds it, and has until `until` for that, because a sweep
+    /// of a large subnet takes long.
     ///
-    /// Groups and members that contradict present ones, or themselves, are left out: bytes on a
-    /// disk are no more to be trusted than a request. Returns how many were left out.
+    /// Groups and members that contradict present ones, or themselves, are skipped: bytes on a disk
+    /// deserve no more trust than a request. Returns the number of skipped ones.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedGroup>, until: Time) -> usize {
         let mut left_out = 0;
         for group in saved {
@@ -111,7 +111,7 @@ impl GroupRegistry {
             let group = MulticastGroup {
                 parameters: group.parameters,
                 mlid: group.mlid,
-                // The next [`GroupRegistry::set_well_known`] sets it again.
+                // The next [`GroupRegistry::set_well_known`] sets the flag again.
                 well_known: false,
                 members,
             };

@@ -1,4 +1,4 @@
-//! Groups and members as they were at one moment, for queries (IBA 15.2.5.17.5).
+//! Groups and members at one moment, for queries (IBA 15.2.5.17.5).
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,7 +12,7 @@ use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord};
 use super::MulticastGroup;
 use super::join::matches;
 
-/// Position of a query: the group and member behind which it goes on.
+/// Position of a query: the group and member after which it continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cursor(Option<(Gid, Option<Guid>)>);
 
@@ -25,9 +25,9 @@ pub struct GroupsView {
 /// The properties of a requester that decide which MCMemberRecords it may see.
 #[derive(Clone, Copy, Debug)]
 pub struct McMemberAccess<'a> {
-    /// Its partitions.
+    /// P_Keys of the requester.
     pub p_keys: &'a [PKey],
-    /// The requester showed the SM_Key.
+    /// Whether the requester showed the SM_Key.
     pub trusted: bool,
 }
 
@@ -53,29 +53,29 @@ impl GroupsView {
         self.groups.values().map(Arc::as_ref)
     }
 
-    /// The groups behind `after`, by MGID.
+    /// The groups after `after`, by MGID.
     pub fn groups_after(&self, after: Option<Gid>) -> impl Iterator<Item = &MulticastGroup> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let groups = self.groups.range((from, Bound::Unbounded));
         groups.map(|(_, group)| group.as_ref())
     }
 
-    /// Whether the port with this GUID takes part in a group.
+    /// Whether the port with this GUID is a member of a group.
     pub fn is_member(&self, mgid: Gid, port: Guid) -> bool {
         let members = self.group(mgid).map(|group| &group.members);
         members.is_some_and(|members| {
-            // Nearly all members take part by the GUID of the port itself.
+            // Nearly all members have the GUID of the port itself.
             members.get(&port).is_some_and(|own| own.port == port)
                 || members.values().any(|member| member.port == port)
         })
     }
 
     /// The next record after `cursor` that matches a Get or GetTable with `record` and `mask`.
-    /// Looks at `work` groups and members at most. Returns the record, if one was found, and where
-    /// to go on; `None` for the latter at the end.
+    /// Examines at most `work` groups and members. Returns the record, if one was found, and where
+    /// to continue; `None` for the latter at the end.
     ///
-    /// A requester sees the groups of its own partitions; a trusted one sees all, with their
-    /// members: a record for each member, or one for a group without any. For others PortGID,
+    /// A requester sees the groups of its own partitions. A trusted one sees all, with their
+    /// members: a record for each member, or one for a group without any. For others, PortGID,
     /// JoinState and ProxyJoin read as 0.
     pub fn query(
         &self,
@@ -121,7 +121,7 @@ impl GroupsView {
         (None, Some(cursor))
     }
 
-    /// The group to look at next, and the member behind which to go on.
+    /// The group to examine next, and the member after which to continue; `None` at the end.
     fn place(
         &self,
         record: &McMemberRecord,
@@ -150,8 +150,8 @@ impl GroupsView {
     }
 }
 
-/// The record of the next member of `group`, if that member matches, and the member to go on
-/// behind; `None` for that at the end of the group.
+/// The record of the next member of `group`, if that member matches, and the member after which to
+/// continue; `None` for the latter at the end of the group.
 fn next_member(
     record: &McMemberRecord,
     mask: ComponentMask,

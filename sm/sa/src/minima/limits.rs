@@ -3,31 +3,31 @@
 use rsm_mad::wire::attr::{Mtu, PortInfo};
 use rsm_mad::wire::sa::Rate;
 
-/// The largest packet and the fastest rate of a link or of a path.
+/// Largest MTU and fastest rate of a link or path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limits {
-    /// The code of the MTU; codes ascend with the sizes.
+    /// Code of the MTU; codes ascend with the sizes.
     mtu: u8,
-    /// The rate's index in ascending order.
+    /// Index of the rate in ascending order.
     rank: u8,
 }
 
-/// How many rates there are.
+/// Number of rates.
 const RATES: usize = 23;
 
-/// The codes of the rates by rank.
+/// Codes of the rates in ascending order.
 const CODES: [u8; RATES] = [
     2, 5, 3, 11, 6, 15, 19, 4, 7, 20, 12, 8, 9, 16, 13, 10, 14, 17, 18, 21, 22, 23, 24,
 ];
 
 impl Limits {
-    /// No limit: meeting it changes nothing.
+    /// No limit, the neutral element of [`Limits::meet`].
     pub(crate) const NONE: Limits = Limits {
         mtu: 5,
         rank: RATES as u8 - 1,
     };
 
-    /// The limits assumed of a port that states none.
+    /// Limits assumed for a port that states none.
     pub(crate) const LEAST: Limits = Limits { mtu: 1, rank: 0 };
 
     /// The limits of a port and its link.
@@ -38,7 +38,7 @@ impl Limits {
         Limits::new(mtu, info)
     }
 
-    /// The limits of a switch's port 0: it has no link, and so no neighbour. A base port 0 may
+    /// The limits of a switch's port 0, which has no link and so no neighbour. A base port 0 may
     /// state no MTU; then the links before it are the limit.
     pub(crate) fn of_port0(info: &PortInfo) -> Limits {
         let stated = Some(info.mtu_cap()).filter(|mtu| mtu.bytes().is_some());
@@ -54,7 +54,7 @@ impl Limits {
         }
     }
 
-    /// The limits of both together.
+    /// The limits of two parts of a path together.
     pub(crate) fn meet(self, other: Limits) -> Limits {
         Limits {
             mtu: self.mtu.min(other.mtu),
@@ -62,7 +62,7 @@ impl Limits {
         }
     }
 
-    /// The largest payload.
+    /// The MTU.
     pub(crate) fn mtu(self) -> Mtu {
         Mtu::from_code(self.mtu)
     }
@@ -72,12 +72,12 @@ impl Limits {
         Rate(CODES[usize::from(self.rank).min(RATES - 1)])
     }
 
-    /// Both in 16 bits.
+    /// Packs both into 16 bits.
     pub(crate) fn pack(self) -> u16 {
         u16::from_be_bytes([self.mtu, self.rank])
     }
 
-    /// The inverse of [`Limits::pack`].
+    /// Unpacks the result of [`Limits::pack`].
     pub(crate) fn unpack(packed: u16) -> Limits {
         let [mtu, rank] = packed.to_be_bytes();
         Limits { mtu, rank }

@@ -1,4 +1,5 @@
-//! Links between switches and attachments of end ports, which make up the paths of a snapshot.
+//! The links between switches and the attachments of end ports, of which the paths of a snapshot
+//! consist.
 
 use rsm_ids::PortNum;
 use rsm_model::fabric::{Fabric, Node, Port, PortRef};
@@ -11,24 +12,25 @@ use crate::ends::{EndPort, Ends};
 /// How an end port is attached to the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Attachment {
-    /// The switch that it is at, or is the port 0 of; `None` where the plan does not reach it.
+    /// Switch that the port is cabled to, or is the port 0 of; `None` if the plan does not reach
+    /// the port.
     pub(crate) switch: Option<SwitchIdx>,
-    /// The limits of its link; none for a switch's port 0, which has no link.
+    /// Limits of its link; none for a switch's port 0, which has no link.
     pub(crate) link: Limits,
-    /// The limits of packets to itself.
+    /// Limits of packets to itself.
     pub(crate) own: Limits,
-    /// The end port at the other end of its cable, where no switch is between them.
+    /// End port at the other end of its cable, if no switch is between them; else `None`.
     pub(crate) neighbour: Option<PortRef>,
     pub(crate) at: PortRef,
 }
 
-/// The limits of the links out of each port of each switch.
+/// The limits of the links at each port of each switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Links {
-    /// First entry of each switch in `limits`.
+    /// Index of each switch's first entry in `limits`.
     start: Vec<u32>,
     limits: Vec<Limits>,
-    /// The limits of all links between switches, if they are the same.
+    /// Limits of all links between switches, if they are the same; else `None`.
     pub(crate) uniform: Option<Limits>,
 }
 
@@ -65,8 +67,8 @@ impl Attachment {
     }
 }
 
-/// Brings the attachments of all ends up to date after changes of nodes. The switches and end ports
-/// of the topology are the same as before.
+/// Updates the attachments of all ends after changes of nodes. Switches and end ports of the
+/// topology must be the same as before.
 pub(super) fn follow_attachments(
     attached: &mut [Attachment],
     (fabric, topology): (&Fabric, &Topology),
@@ -91,9 +93,9 @@ pub(super) fn follow_attachments(
 }
 
 impl Links {
-    /// The minima after a change, where all links between switches carry the same before and after
-    /// it; `None` where not, and where it is not known what has changed. The switches of both
-    /// topologies are the same.
+    /// The links after a change, if all links between switches have the same limits before and
+    /// after it. `None` if they do not, or if it is not known what has changed. Both topologies
+    /// must have the same switches.
     pub(super) fn follow(
         &self,
         fabric: &Fabric,
@@ -111,7 +113,8 @@ impl Links {
         Some(links)
     }
 
-    /// Reads the limits at a node again; `None` where a link to a switch has others than all.
+    /// Reads the limits at a node again; `None` if a link to a switch has other limits than the
+    /// rest.
     fn renew(&mut self, topology: &Topology, node: &Node) -> Option<()> {
         let Some(switch) = topology.switch_by_guid(node.guid) else {
             return Some(());
@@ -159,7 +162,8 @@ impl Links {
     }
 }
 
-/// By port of a switch, which is `node`: the limits of its link, and whether that leads to a switch.
+/// For each port of a switch, which is `node`, the limits of its link, and whether that leads to a
+/// switch.
 fn at_ports(
     topology: &Topology,
     switch: SwitchIdx,

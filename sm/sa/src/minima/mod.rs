@@ -1,15 +1,15 @@
-//! MTU and rate of the paths between any two switches, along the tables.
+//! Minimum MTU and rate along the paths between any two switches, according to the tables.
 //!
-//! Where all links between switches carry the same and the plan is proved to reach all ports, as in
-//! most fabrics, two ports need only be in the same connected part. Everywhere else there are
-//! columns.
+//! If all links between switches have the same limits and the plan is proved to reach all ports, as
+//! in most fabrics, two ports only need to be in the same connected part. In other fabrics there
+//! are columns.
 //!
-//! A column is all paths to one switch: to every LID at it, from every switch. One pass over the
-//! rows of its LIDs in the tables computes it; then each path takes one look. The pass takes as
-//! long as following a thousand single paths, so that it runs once so many were requested, or ahead
-//! of time in [`Minima::prepare`]; then no request waits for it after a re-route. Where the paths
-//! of a pair of switches differ by LID (links of different rates side by side, or tables that do
-//! not agree), the column says so, and the path of the one LID is followed.
+//! A column has all paths to one switch: to every LID at it, from every switch. One pass over the
+//! rows of its LIDs in the tables computes it; then each path takes one lookup. The pass takes as
+//! long as following a thousand single paths. So it runs after that many requests, or ahead of time
+//! in [`Minima::prepare`]; then no request waits for it after a re-route. If the paths of a pair of
+//! switches differ by LID (parallel links of different rates, or tables that do not agree), the
+//! column says so, and the path of the single LID is followed.
 
 pub(super) mod limits;
 mod links;
@@ -33,48 +33,49 @@ use super::ends::{EndIx, Ends};
 #[derive(Debug)]
 pub(crate) struct Minima {
     plan: Arc<Plan>,
-    /// By end port.
+    /// Attachment of each end port.
     attached: Vec<Attachment>,
     links: Arc<Links>,
     /// Whether packets between a host and any port connected with it are proved to arrive.
     hosts_proved: bool,
-    /// The same between switches.
+    /// Whether packets between connected switches are proved to arrive.
     switches_proved: bool,
-    /// By destination switch. Together at most two bytes for each pair of switches.
+    /// Columns by destination switch. Together they have at most two bytes for each pair of
+    /// switches.
     columns: Arc<[Column]>,
 }
 
-/// How many paths to a switch are followed one by one before its column is computed.
+/// Paths to a switch that are followed one by one before its column is computed.
 const COLUMN_WORTH: u32 = 1024;
 
 /// The paths to one switch.
 #[derive(Default, Debug)]
 struct Column {
-    /// How many were followed so far.
+    /// Number of paths followed so far.
     followed: AtomicU32,
-    /// By source switch.
+    /// Entries by source switch, once the column is computed.
     entries: OnceLock<Box<[Entry]>>,
 }
 
-/// The limits of the paths from one switch to the LIDs at another.
+/// Limits of the paths from one switch to the LIDs at another, packed, or one of the constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entry(u16);
 
 impl Entry {
-    /// No LID is reached. A packed limit is never 0, for there is no MTU with code 0.
+    /// No LID is reached. A packed limit is never 0, because there is no MTU with code 0.
     const UNREACHED: Entry = Entry(0);
     /// The limits depend on the LID.
     const MIXED: Entry = Entry(u16::MAX);
     /// Not computed yet.
     const UNKNOWN: Entry = Entry(u16::MAX - 1);
-    /// Being computed.
+    /// The entry is being computed.
     const OPEN: Entry = Entry(u16::MAX - 2);
 
     fn of(limits: Limits) -> Entry {
         Entry(limits.pack())
     }
 
-    /// The limits; `None` for the entries above.
+    /// The limits; `None` for the constants above.
     fn limits(self) -> Option<Limits> {
         let is_one = self != Self::UNREACHED && self.0 < Self::OPEN.0;
         is_one.then(|| Limits::unpack(self.0))
@@ -85,7 +86,7 @@ impl Entry {
         if self == other { self } else { Entry::MIXED }
     }
 
-    /// The entry one link further away.
+    /// The entry after one more link.
     fn through(self, link: Limits) -> Entry {
         self.limits()
             .map_or(self, |limits| Entry::of(limits.meet(link)))
@@ -93,10 +94,10 @@ impl Entry {
 }
 
 impl Minima {
-    /// The paths along the tables of `plan`, over the links of `fabric`. Columns of `previous` are
-    /// kept where neither tables nor links have changed. `is_proved` says that the proof of `plan`
-    /// holds for `fabric`. `changed` are the nodes that differ since `previous`, if all ends are the
-    /// same: then only what is near them is computed.
+    /// Computes the paths along the tables of `plan`, over the links of `fabric`. Keeps columns of
+    /// `previous` if neither tables nor links have changed. `is_proved` says that the proof of
+    /// `plan` is valid for `fabric`. `changed` are the nodes that differ since `previous`, if all
+    /// ends are the same: then only what is near them is computed.
     pub(crate) fn new(
         (fabric, plan): (&Fabric, &Arc<Plan>),
         ends: &Ends,
@@ -153,18 +154,18 @@ impl Minima {
         }
     }
 
-    /// The switches that two ports are at, or belong to; `None` for a port at none.
+    /// The switches that two ports are at or belong to; `None` for a port at none.
     pub(crate) fn switches(&self, from: EndIx, to: EndIx) -> [Option<SwitchIdx>; 2] {
         [from, to].map(|end| self.attached[end.0 as usize].switch)
     }
 
-    /// The service level that packets between two ports need; `None` where any will do.
+    /// The service level that packets between two ports need; `None` if any will do.
     pub(crate) fn level(&self, from: EndIx, to: EndIx) -> Option<u8> {
         let [from, to] = self.switches(from, to);
         self.plan.routing.lanes.level(from?, to?)
     }
 
-    /// The limits of packets from `from` to the LID `dlid` of `to`; `None` where none arrive.
+    /// The limits of packets from `from` to the LID `dlid` of `to`; `None` if none arrive.
     pub(crate) fn between(&self, from: EndIx, to: EndIx, dlid: Lid) -> Option<Limits> {
         let (a, b) = (
             &self.attached[from.0 as usize],
@@ -192,16 +193,16 @@ impl Minima {
         Some(a.link.meet(way?).meet(b.link))
     }
 
-    /// The limits of paths between two switches where every link carries `link` and packets arrive
-    /// wherever cables lead.
+    /// The limits of paths between two switches, if every link has the limits `link` and packets
+    /// arrive wherever cables lead.
     fn uniform(&self, source: SwitchIdx, target: SwitchIdx, link: Limits) -> Option<Limits> {
         let topology = &self.plan.topology;
         let joined = topology.component_of(source) == topology.component_of(target);
         joined.then_some(if source == target { Limits::NONE } else { link })
     }
 
-    /// Computes all missing columns. Takes its time, a millisecond or so each; it may run on any
-    /// thread while other threads look paths up.
+    /// Computes all missing columns, which takes a millisecond or so each. Any thread may call it
+    /// while other threads look paths up.
     pub(crate) fn prepare(&self) {
         if self.links.uniform.is_some() && self.hosts_proved && self.switches_proved {
             return;
@@ -211,7 +212,8 @@ impl Minima {
         }
     }
 
-    /// The entry in the column of `target`; `None` while too few paths were followed to compute it.
+    /// The entry in the column of `target`; `None` if too few paths were followed so far to compute
+    /// the column.
     fn entry(&self, source: SwitchIdx, target: SwitchIdx) -> Option<Entry> {
         let column = &self.columns[target.index()];
         let entries = match column.entries.get() {
@@ -222,7 +224,8 @@ impl Minima {
         Some(entries[source.index()])
     }
 
-    /// Follows the packets to one LID. Ends, because no path passes more switches than there are.
+    /// Follows the packets to one LID; `None` if they do not arrive. Ends, because no path passes
+    /// more switches than there are.
     fn walk(&self, source: SwitchIdx, dlid: Lid) -> Option<Limits> {
         let topology = &self.plan.topology;
         let mut limits = Limits::NONE;
@@ -248,7 +251,7 @@ impl Minima {
         &self.plan.routing.tables
     }
 
-    /// All paths to one switch.
+    /// Computes all paths to one switch.
     fn column(&self, target: SwitchIdx) -> Box<[Entry]> {
         let topology = &self.plan.topology;
         let lids = ranges(topology.destinations_of(target));
@@ -260,7 +263,8 @@ impl Minima {
             while let Some(&switch) = stack.last() {
                 match column[switch.index()] {
                     Entry::UNKNOWN => {
-                        // First the switches that it sends to, then the switch itself once more.
+                        // A switch is visited first for the switches that it sends to, then once
+                        // more for itself.
                         column[switch.index()] = Entry::OPEN;
                         let next = self
                             .exits(switch, &lids)
@@ -281,7 +285,7 @@ impl Minima {
         column
     }
 
-    /// The entry of the target itself: whether it hands every LID to the port that has it.
+    /// The entry of the target itself: whether it forwards every LID to the port that has it.
     fn at_target(&self, target: SwitchIdx) -> Entry {
         let table = self.tables().lft(target);
         let destinations = self.plan.topology.destinations_of(target);
@@ -297,7 +301,7 @@ impl Minima {
         }
     }
 
-    /// The entry of a switch from those of the switches that it sends to.
+    /// The entry of a switch, from those of the switches that it sends to.
     fn by_next(&self, switch: SwitchIdx, lids: &[Range<usize>], column: &[Entry]) -> Entry {
         let exits = self.exits(switch, lids);
         let none = exits.some_dropped.then_some(Entry::UNREACHED);
@@ -306,7 +310,7 @@ impl Minima {
             .map(|port| match self.plan.topology.peer(switch, port) {
                 None => Entry::UNREACHED,
                 Some((peer, _)) => match column[peer.index()] {
-                    // Packets to some LID may go round in cycles, or LIDs take each other's way.
+                    // Packets to some LID may loop, or LIDs use each other's paths.
                     Entry::OPEN | Entry::UNKNOWN => Entry::MIXED,
                     next => next.through(self.links.of_port(switch, port)),
                 },
@@ -322,7 +326,7 @@ impl Minima {
         let mut exits = Exits::default();
         for lids in lids {
             let held = table.lids().clamp(lids.start, lids.end);
-            // LIDs past the end of a table have no path.
+            // LIDs beyond the end of a table have no path.
             exits.some_dropped |= held < lids.end;
             for &port in table.pieces(lids.start..held).flatten() {
                 if port == NO_PATH {
@@ -336,7 +340,7 @@ impl Minima {
     }
 }
 
-/// Whether the switches and the end ports of two topologies are the same, in the same places.
+/// Whether the switches and end ports of two topologies are the same, with the same indices.
 fn has_same_places(these: &Topology, those: &Topology) -> bool {
     let mut switches = these.switches().iter().zip(those.switches());
     these.changes_since(those.id()) == Some(&[])
@@ -345,7 +349,7 @@ fn has_same_places(these: &Topology, those: &Topology) -> bool {
             && switches.all(|(this, that)| this.guid == that.guid))
 }
 
-/// The LIDs of `destinations`, which are in their order, as ranges that lie apart.
+/// The LIDs of `destinations`, which are sorted, as separate ranges.
 fn ranges(destinations: &[Destination]) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for destination in destinations {
@@ -361,7 +365,7 @@ fn ranges(destinations: &[Destination]) -> Vec<Range<usize>> {
 
 #[derive(Default)]
 struct Exits {
-    /// A bit for each port.
+    /// Mask of the ports.
     ports: [u64; 4],
     /// Whether some LID has no path.
     some_dropped: bool,

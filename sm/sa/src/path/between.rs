@@ -1,5 +1,5 @@
-//! Paths between two ports as a host gets them, for viewers of the subnet; with the reason where a
-//! host gets none.
+//! Paths between two ports as a host would get them, for viewers of the subnet; or the reason why a
+//! host would get none.
 
 use std::sync::Arc;
 
@@ -18,39 +18,39 @@ use crate::path_qos::SlReason;
 /// One end of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathEnd {
-    /// The port.
+    /// Index of the port.
     pub port: EndIx,
-    /// Only this one of its LIDs.
+    /// LID that the path must use; `None` for any of the port's.
     pub lid: Option<Lid>,
 }
 
 /// A query for the paths between two ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathQuery {
-    /// The requester's end.
+    /// End of the requester.
     pub from: PathEnd,
-    /// The destination.
+    /// Destination end.
     pub to: PathEnd,
-    /// The partition, whichever the membership bit.
+    /// P_Key of the partition, with any membership bit; `None` for any.
     pub p_key: Option<PKey>,
-    /// The service level.
+    /// Service level; `None` for any.
     pub sl: Option<u8>,
     /// ServiceID, for rules of the policy.
     pub service_id: Option<u64>,
-    /// QoSClass, 12 bits, likewise.
+    /// QoSClass of 12 bits, for rules of the policy.
     pub qos_class: Option<u16>,
-    /// How many paths at most.
+    /// Bound of the paths.
     pub most: usize,
 }
 
-/// A path, and the nodes along it, both ends included.
+/// A path, and the nodes along it, including both ends.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TracedPath {
-    /// The record that a host gets.
+    /// Record that a host gets.
     pub record: PathRecord,
-    /// The origin of its service level.
+    /// Why the path has its service level.
     pub sl_reason: SlReason,
-    /// The nodes along it, as GetTraceTable returns them.
+    /// Nodes along the path, as GetTraceTable returns them.
     pub nodes: Vec<TraceRecord>,
 }
 
@@ -63,7 +63,7 @@ impl PathEnd {
         }
     }
 
-    /// The LID to look at first.
+    /// The LID to examine first.
     fn first_lid(self, directory: &Directory) -> Lid {
         self.lid.unwrap_or(directory.end(self.port).lid)
     }
@@ -76,7 +76,7 @@ impl Directory {
     /// Why it gets none.
     ///
     /// # Panics
-    /// When a port is of another directory and out of range.
+    /// Panics if a port's index belongs to another directory and is out of range.
     pub fn paths(self: &Arc<Self>, question: &PathQuery) -> Result<Vec<TracedPath>, NoPath> {
         let PathQuery {
             from,

@@ -1,4 +1,4 @@
-//! Constraints of a query on its paths.
+//! The constraints that a query puts on its paths.
 
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::header::Status;
@@ -7,7 +7,7 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, Rate, Record, SaStatus, Selec
 use crate::path_qos::Criteria;
 
 /// The components of a query that constrain the path. Fields of the global route header are
-/// answered as requested: within the subnet every path has any of them.
+/// answered as requested, because within the subnet every path has any of them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct PathConstraints {
     pub(super) service_id: Option<u64>,
@@ -16,9 +16,9 @@ pub(crate) struct PathConstraints {
     pub(super) flow_label: u32,
     pub(super) hop_limit: u8,
     pub(super) t_class: u8,
-    /// Whether the way back is needed. `false` does not ask for paths without it.
+    /// Whether the reverse path is needed. `false` does not require that there is none.
     pub(super) reversible: bool,
-    /// How many paths there may be between two ports.
+    /// Bound of the paths between two ports.
     pub(super) numb_path: Option<u8>,
     pub(super) p_key: Option<PKey>,
     pub(super) sl: Option<u8>,
@@ -27,12 +27,12 @@ pub(crate) struct PathConstraints {
     packet_life_time: Option<(Selector, u8)>,
 }
 
-/// The largest packet life time in six bits.
+/// Largest packet life time, of six bits.
 const LIFE_TIME_MAX: u8 = 63;
 
 impl PathConstraints {
-    /// The constraints in the components `mask` of `record`. A value without its selector, or the
-    /// other way round, does not count.
+    /// The constraints in the components `mask` of `record`. A value without its selector, or a
+    /// selector without its value, does not count.
     ///
     /// # Errors
     /// ERR_REQ_INSUFFICIENT_COMPONENTS for half a ServiceID; ERR_REQ_INVALID for an MTU or a rate
@@ -93,19 +93,19 @@ impl PathConstraints {
         }
     }
 
-    /// The largest accepted MTU on a path that takes up to `most`.
+    /// The largest accepted MTU on a path that carries up to `most`; `None` if none is accepted.
     pub(super) fn mtu(&self, most: Mtu) -> Option<Mtu> {
         let all = (1..=5).map(Mtu::from_code);
         largest(self.mtu, most, all, |mtu| mtu)
     }
 
-    /// The fastest accepted rate on a path that takes up to `most`.
+    /// The fastest accepted rate on a path that carries up to `most`; `None` if none is accepted.
     pub(super) fn rate(&self, most: Rate) -> Option<Rate> {
         largest(self.rate, most, Rate::all(), Rate::tenth_gbps)
     }
 
-    /// The shortest accepted packet life time on a path where packets live up to `least`: it is an
-    /// upper bound, so that a longer one is true as well.
+    /// The shortest accepted packet life time on a path where packets live up to `least`; `None` if
+    /// none is accepted. The value is an upper bound, so that a longer one is true as well.
     pub(super) fn packet_life_time(&self, least: u8) -> Option<u8> {
         match self.packet_life_time {
             None | Some((Selector::Extreme, _)) => Some(least),
@@ -116,12 +116,12 @@ impl PathConstraints {
     }
 }
 
-/// `value` where it is given, 0 where not.
+/// `value` if it is given, else 0.
 fn given<T: Default>(is_given: bool, value: T) -> T {
     if is_given { value } else { T::default() }
 }
 
-/// The largest of `all`, which ascend, that is at most `most` and accepted.
+/// The largest accepted value that is at most `most`, among `all`, which ascend.
 fn largest<T: Copy + PartialEq, K: Ord>(
     constraint: Option<(Selector, T)>,
     most: T,
@@ -178,7 +178,7 @@ mod tests {
     fn rates_compare_by_speed_and_not_by_code() {
         let mut record = PathRecord::default();
         let mask = PathRecord::RATE | PathRecord::RATE_SELECTOR;
-        // 30 Gb/s has code 4, 10 Gb/s code 3, 20 Gb/s code 6.
+        // Code 4 is 30 Gb/s, code 3 is 10 Gb/s, code 6 is 20 Gb/s.
         record
             .set_rate(Rate(4))
             .set_rate_selector(Selector::LessThan);

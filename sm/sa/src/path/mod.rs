@@ -1,4 +1,4 @@
-//! PathRecord: how packets get from one port to another.
+//! PathRecord: the paths from one port to another.
 
 pub(super) mod between;
 mod constraints;
@@ -25,7 +25,7 @@ use super::directory::Directory;
 use super::ends::EndIx;
 use super::path_qos::{Chosen, SlReason};
 
-/// The answer to Get and GetTable of PathRecord.
+/// Answers Get and GetTable of PathRecord.
 ///
 /// # Errors
 /// The status to answer with.
@@ -40,7 +40,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     let from = end(directory, mask, SOURCE, record.sgid(), record.slid())?;
     let dgid = mask.contains(PathRecord::DGID).then(|| record.dgid());
     let router = dgid.and_then(|dgid| directory.router_to(dgid));
-    // The path to another subnet is that to the router, for its GID and as many hops as there are.
+    // The path to another subnet is the path to the router, with the requested GID and hop limit.
     let local = router.map_or(record.dgid(), |router| directory.gid(router));
     let to = end(directory, mask, DESTINATION, local, record.dlid())?;
     if router.is_some() && !mask.contains(PathRecord::HOP_LIMIT) {
@@ -84,13 +84,13 @@ const DESTINATION: EndComponents = EndComponents {
 /// The ports that may be at one end of a path.
 struct Candidates {
     ends: Ends,
-    /// Whether the question names a port.
+    /// Whether the query names a port.
     is_given: bool,
-    /// The GID of the question, where it is an alias.
+    /// GID of the query, if it has an alias GUID.
     alias: Option<Gid>,
 }
 
-/// The ports that match the GID and LID of a query.
+/// The ports that match GID and LID of a query.
 ///
 /// # Errors
 /// ERR_REQ_INVALID_GID for a GID that no port has, ERR_REQ_INVALID for a LID that another port has.
@@ -130,7 +130,7 @@ fn end(
     })
 }
 
-/// HopLimit from which on hosts send global route headers.
+/// Minimum HopLimit with which hosts send global route headers.
 const GRH_HOP_LIMIT: u8 = 2;
 
 /// Why there is no path between two ports.
@@ -139,12 +139,12 @@ pub enum NoPath {
     /// The tables do not lead to a LID.
     #[error("the forwarding tables do not lead to LID {0}")]
     NoWay(Lid),
-    /// Either they share no partition, or those only as limited members.
+    /// The ports share no partition, or only as limited members.
     #[error(
         "there is no partition in which the two ports can talk: both in it, and one of them as a full member"
     )]
     NoPartition,
-    /// As above, in the requested partition.
+    /// The ports cannot talk in the requested partition.
     #[error("the two ports cannot talk in the partition {:#06x}: both have to be in it, and one of them as a full member", .0.0)]
     NotInPartition(PKey),
     /// No path has the requested MTU.
@@ -156,26 +156,26 @@ pub enum NoPath {
     /// No path has the requested packet life time.
     #[error("no path has the packet life time that is asked for")]
     PacketLifeTime,
-    /// The routes need another service level.
+    /// The routes need another service level than requested.
     #[error("the routes lead there on service level {needed}, and not on {wanted}")]
     ServiceLevel {
-        /// The service level that keeps the routes free of deadlocks.
+        /// Service level that keeps the routes free of deadlocks.
         needed: u8,
-        /// The requested service level.
+        /// Requested service level.
         wanted: u8,
     },
-    /// The policy gives the query another service level.
+    /// The policy gives the query another service level than requested.
     #[error("the QoS policy gives these packets service level {given}, and not {wanted}")]
     PolicyLevel {
-        /// The level's service level.
+        /// Service level of the policy's level.
         given: u8,
-        /// The requested one.
+        /// Requested service level.
         wanted: u8,
     },
-    /// The policy's level for the query is for other partitions.
+    /// The policy's level for the query applies only to other partitions.
     #[error("the QoS policy gives these packets a level for other partitions")]
     PolicyPartition,
-    /// A port on the path drops packets with the path's service level.
+    /// A port on the path drops packets with this service level.
     #[error(
         "ports on the path drop packets on service level {0}: section `qos` maps it to VL 15 there"
     )]
@@ -186,16 +186,16 @@ pub enum NoPath {
 #[derive(Clone, Debug)]
 pub(super) struct Finder {
     pub(super) directory: Arc<Directory>,
-    /// The requester, which sees only ports in its partitions; `None` for a trusted one, which sees
+    /// Requester, which sees only ports in its partitions; `None` for a trusted one, which sees
     /// all.
     pub(super) viewer: Option<EndIx>,
     pub(super) constraints: PathConstraints,
-    /// The GIDs of the query's ends, where they are aliases; the answer has them as well.
+    /// GIDs of the query's ends, if they have alias GUIDs; the answer has these as well.
     pub(super) names: (Option<Gid>, Option<Gid>),
 }
 
 impl Finder {
-    /// Whether the two ports can be the ends of a path that may be seen.
+    /// Whether the two ports can be the ends of a path that the viewer may see.
     pub(super) fn may_pair(&self, from: EndIx, to: EndIx) -> bool {
         let seen = |end| {
             self.viewer
@@ -218,7 +218,7 @@ impl Finder {
         let constraints = &self.constraints;
         let forth = directory.minima.between(from, to, dlid);
         let forth = forth.ok_or(NoPath::NoWay(dlid))?;
-        // The limits of a reversible path hold both ways.
+        // The limits of a reversible path apply in both directions.
         let back = directory.minima.between(to, from, slid);
         let limits = back.map_or(forth, |back| forth.meet(back));
         let chosen = self.chosen(from, to);
@@ -227,7 +227,7 @@ impl Finder {
             return Err(NoPath::NoWay(slid));
         }
         let life_time = if from == to {
-            // A packet that never leaves its port is not on its way at all (IBA 15.2.5.16).
+            // A packet to the port itself takes no time (IBA 15.2.5.16).
             0
         } else {
             let subnet = directory.plan.policy.ports.links.subnet_timeout;
@@ -270,8 +270,8 @@ impl Finder {
         Ok(path)
     }
 
-    /// HopLimit of a path: as asked for, or, where an end is told apart by its GID alone, one that
-    /// lets hosts send global route headers.
+    /// HopLimit of a path: as requested; or, if an end is distinguished only by its GID, one that
+    /// makes hosts send global route headers.
     fn hop_limit(&self, from: EndIx, to: EndIx) -> u8 {
         let needs_grh = [from, to]
             .into_iter()
@@ -282,14 +282,14 @@ impl Finder {
         }
     }
 
-    /// The level that the policy gives the query.
+    /// The level that the policy gives the query; `None` without a policy.
     fn chosen(&self, from: EndIx, to: EndIx) -> Option<Chosen<'_>> {
         let criteria = self.constraints.criteria();
         self.directory.level_of(from, to, &criteria)
     }
 
-    /// The service level of a path in the partition `p_key`, and its origin: that which the routes
-    /// need, or the requested one, or that of the policy's level, or that of the partition.
+    /// The service level of a path in the partition `p_key`, and why: the one that the routes need,
+    /// else the requested one, else that of the policy's level, else that of the partition.
     fn level(
         &self,
         from: EndIx,
@@ -316,7 +316,7 @@ impl Finder {
             }
             (None, None, None) => (directory.service_level(p_key), SlReason::Partition(p_key)),
         };
-        // The lowest of none is beyond the sixteen.
+        // If no SL is dropped, the shift exceeds the sixteen bits.
         match dropped.checked_shr(sl.into()) {
             Some(rest) if rest & 1 == 0 => Ok((sl, reason)),
             _ => Err(NoPath::Dropped(sl)),

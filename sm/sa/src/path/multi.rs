@@ -9,8 +9,7 @@ use super::{Body, Finder};
 use crate::asked::Asked;
 use crate::ends::EndIx;
 
-/// How many paths there are at most where the query does not say (IBA 15.2.5.20): the maximum of
-/// NumbPath.
+/// Bound of the paths if the query has none (IBA 15.2.5.20): the maximum of NumbPath.
 const NUMB_PATH_MAX: u8 = 127;
 
 /// The components that both kinds of query share, with the mask of either.
@@ -46,12 +45,11 @@ const SHARED: [(ComponentMask, ComponentMask); 17] = [
     ),
 ];
 
-/// The answer to GetMulti: PathRecords, at most NumbPath of them altogether.
+/// Answers GetMulti: PathRecords, at most NumbPath of them.
 ///
 /// # Errors
-/// ERR_REQ_INSUFFICIENT_COMPONENTS without the numbers of GIDs or with none of them,
-/// ERR_REQ_INVALID where there are fewer GIDs than those say, ERR_REQ_INVALID_GID for a GID that no
-/// port has.
+/// ERR_REQ_INSUFFICIENT_COMPONENTS if the numbers of GIDs are missing or zero, ERR_REQ_INVALID if
+/// there are fewer GIDs than those numbers, ERR_REQ_INVALID_GID for a GID that no port has.
 pub(crate) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     const COUNTS: ComponentMask = MultiPathRecord::SGID_COUNT.with(MultiPathRecord::DGID_COUNT);
 
@@ -96,7 +94,7 @@ fn only(EndIx(ix): EndIx) -> Ends {
     }
 }
 
-/// Every source with every destination; first pairs that have neither end in common, for a host
+/// Every source with every destination. Pairs with neither end in common come first, for a host
 /// that moves from a failed path to another.
 fn apart_first(
     sources: Vec<EndIx>,
@@ -116,7 +114,7 @@ fn apart_first(
     })
 }
 
-/// The same constraints as a PathRecord.
+/// Converts the constraints into those of a PathRecord.
 fn as_path(record: &MultiPathRecord, mask: ComponentMask) -> (PathRecord, ComponentMask) {
     let mut path = PathRecord::default();
     path.set_service_id(u64::from(record.service_id_8_msb()) << 56 | record.service_id_56_lsb())

@@ -9,7 +9,7 @@ use crate::asked::Asked;
 use crate::ends::EndIx;
 use crate::mcast::MulticastGroup;
 
-/// The path to a group.
+/// Answers a query for the path to a multicast group.
 pub(super) fn answer(
     asked: &Asked<'_>,
     record: &PathRecord,
@@ -68,7 +68,7 @@ fn path(
         && (!has(PathRecord::T_CLASS) || record.t_class() == parameters.t_class)
         && constraints.numb_path != Some(0)
         && !constraints.raw_traffic
-        // A group has one MTU and one rate, no more and no less.
+        // A group has exactly one MTU and one rate.
         && constraints.mtu(parameters.mtu) == Some(parameters.mtu)
         && constraints.rate(parameters.rate) == Some(parameters.rate)
         && constraints.packet_life_time(parameters.packet_life_time) == Some(parameters.packet_life_time);

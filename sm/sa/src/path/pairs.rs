@@ -8,34 +8,34 @@ use rsm_mad::wire::sa::PathRecord;
 use super::Finder;
 use crate::ends::EndIx;
 
-/// The ports at one end of paths, and the LID where it is given.
+/// The ports at one end of paths, and the LID if it is given.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Ends {
     pub(super) range: Range<u32>,
-    /// Only this one of a port's LIDs.
+    /// LID that the paths must use; `None` for any of a port's.
     pub(super) lid: Option<Lid>,
 }
 
 /// Preference of paths that share no LID with an earlier one.
 const FIRST_CHOICE: u8 = 0;
 
-/// Preference of the other paths.
+/// Preference of all other paths.
 const OTHERS: u8 = 2;
 
-/// Looks at pairs of ports, sources in turn for each destination, and at pairs of their LIDs.
+/// Examines pairs of ports, all sources for each destination, and pairs of their LIDs.
 ///
-/// Between ports on rails the first path is that of their rails. The first paths between two ports
-/// share no LID with each other, so that a host that takes several has redundancy on either side;
-/// the rest follow. Each step looks at one pair of LIDs, and so takes a bounded time.
+/// Between ports on rails, the first path is that of their rails. The first paths between two ports
+/// share no LID, so that a host that uses several has redundancy at either end; then the others
+/// follow. Each step examines one pair of LIDs, and so takes a bounded time.
 pub(super) struct Pairs {
     finder: Finder,
     from: Ends,
     to: Ends,
-    /// How many paths there may be between two ports.
+    /// Bound of the paths between two ports; `None` for no bound.
     most: Option<usize>,
-    /// The pair of ports that is looked at.
+    /// Pair of ports that is being examined.
     current: Option<Pair>,
-    /// The pair of ports that comes next.
+    /// Pair of ports that comes next.
     next: (u32, u32),
 }
 
@@ -48,12 +48,12 @@ struct Pair {
     found: usize,
 }
 
-/// Consecutive LIDs of a port, in turn from one of them on.
+/// Consecutive LIDs of a port, starting from one of them and wrapping around.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Lids {
     base: Lid,
     count: usize,
-    /// The index of the first one.
+    /// Index of the first LID.
     first: usize,
 }
 
@@ -77,7 +77,7 @@ impl Pairs {
         }
     }
 
-    /// Goes on to the next pair of ports; `None` after the last one.
+    /// Moves to the next pair of ports; `None` after the last one.
     fn advance(&mut self) -> Option<(EndIx, EndIx)> {
         let (from, to) = self.next;
         if !self.from.range.contains(&from) || !self.to.range.contains(&to) {

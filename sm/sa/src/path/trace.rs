@@ -15,11 +15,11 @@ use crate::asked::Asked;
 use crate::directory::Directory;
 use crate::ends::EndIx;
 
-/// The answer to GetTraceTable, whose request carries a PathRecord: the nodes along the first such
-/// path, source and destination included. Empty where there is no such path.
+/// Answers GetTraceTable, whose request has a PathRecord: the nodes along the first such path,
+/// including source and destination. Empty if there is no such path.
 ///
 /// # Errors
-/// As for PathRecord.
+/// Fails as for PathRecord.
 pub(crate) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     let record: PathRecord = asked.record()?;
     let mask = asked.header.component_mask();
@@ -43,12 +43,12 @@ pub(crate) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     }))
 }
 
-/// The nodes along the first of some paths, once it is found.
+/// The nodes along the first of several paths, once it is found.
 struct Hops {
     directory: Arc<Directory>,
-    /// The paths not looked at yet, until one is found.
+    /// Paths that are not examined yet, until one is found.
     pairs: Option<Pairs>,
-    /// The nodes along it that are not returned yet.
+    /// Nodes along the path that are not returned yet.
     nodes: std::vec::IntoIter<TraceRecord>,
 }
 
@@ -75,8 +75,8 @@ fn along(directory: &Directory, path: &PathRecord) -> Option<Vec<TraceRecord>> {
     trace(directory, source, target, path.dlid())
 }
 
-/// The nodes that packets from `source` to the LID `dlid` of `target` pass; `None` where they do
-/// not arrive.
+/// The nodes that packets from `source` to the LID `dlid` of `target` pass; `None` if they do not
+/// arrive.
 pub(super) fn trace(
     directory: &Directory,
     source: EndIx,
@@ -145,7 +145,7 @@ fn node(directory: &Directory, ix: EndIx, enter: PortNum, exit: PortNum) -> Trac
     )
 }
 
-/// Port 0 stands for none: packets start here, or end here.
+/// The record of a node. Port 0 means none: packets start or end here.
 fn record(
     directory: &Directory,
     kind: NodeType,

@@ -5,12 +5,12 @@ use rsm_mad::wire::sa::{CLASS_VERSION, ClassPortInfo, SaCapabilityMask, SaCapabi
 
 use crate::directory::Directory;
 
-/// RespTimeValue: answers take 4.096 µs × 2^17 at most, 0.54 s. So long waits the last request where
-/// every LID of the largest subnet asks at once, at a hundred thousand answers a second; OpenSM
-/// states 16, the lowest value above its transaction_timeout.
+/// RespTimeValue: answers take at most 4.096 µs × 2^17, 0.54 s. That is how long the last request
+/// waits if every LID of the largest subnet asks at once, at a hundred thousand answers per second.
+/// OpenSM states 16, the lowest value above its transaction_timeout.
 const RESP_TIME_VALUE: u8 = 17;
 
-/// The bits of CapabilityMask2, each kept elsewhere in this crate. Clients decide by them: IPoIB
+/// Bits of CapabilityMask2, each implemented elsewhere in this crate. Clients depend on them: IPoIB
 /// joins as a send-only full member only if the SA knows such members, and drivers ask for alias
 /// GUIDs only if the SA assigns them.
 const CAPABILITIES: SaCapabilityMask2 = SaCapabilityMask2(

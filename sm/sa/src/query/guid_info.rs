@@ -1,4 +1,4 @@
-//! GUIDInfoRecord: the GUIDs of a port, see [`crate::guids`], and of a virtual port, as its
+//! GUIDInfoRecord: the GUIDs of a port (see [`crate::guids`]), and those of a virtual port as its
 //! adapter shows them.
 
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) fn candidates(
 }
 
 impl Query<GuidInfoRecord> {
-    /// The end ports to look at: those with the LID of the query, or the port GUID, which is the
+    /// The ends to examine: those with the LID of the query, or with the port GUID, which is the
     /// first one of block 0.
     fn tables(&self) -> Ends {
         const PORT_GUID: ComponentMask = GuidInfoRecord::BLOCK_NUM.with(GuidInfoRecord::GUID0);
@@ -56,7 +56,8 @@ impl Query<GuidInfoRecord> {
         }
     }
 
-    /// How many blocks the table of the port has. Every port has a GUID, and so at least one.
+    /// Number of blocks in the table of the port. Every port has a GUID, and therefore at least one
+    /// block.
     fn blocks(&self, ix: EndIx) -> u8 {
         if let Some(vport) = self.directory.vport(ix) {
             return vport.guid_blocks().max(1);

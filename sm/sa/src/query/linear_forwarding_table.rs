@@ -1,4 +1,4 @@
-//! LinearForwardingTableRecord: the tables that switches forward by, as planned.
+//! LinearForwardingTableRecord: the planned forwarding tables of switches.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) fn candidates(
 }
 
 impl Query<LinearForwardingTableRecord> {
-    /// How many blocks the table of the node has; none where it is no switch.
+    /// Number of blocks in the table of the node; 0 if it is no switch.
     fn blocks(&self, ix: EndIx) -> u16 {
         let (node, _) = self.directory.port(ix);
         let plan = &self.directory.plan;

@@ -8,8 +8,8 @@ use rsm_model::fabric::PortRef;
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
-/// The components that are not simply compared: LIDs may be any of a port's.
-pub(super) const APART: ComponentMask = LinkRecord::FROM_LID.with(LinkRecord::TO_LID);
+/// Components that are not simply compared: a LID may be any of a port's.
+pub(super) const NOT_COMPARED: ComponentMask = LinkRecord::FROM_LID.with(LinkRecord::TO_LID);
 
 pub(super) fn candidates(
     query: Query<LinkRecord>,

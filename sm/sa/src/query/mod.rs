@@ -40,7 +40,7 @@ use super::path;
 use super::template::Template;
 use super::trust::Trust;
 
-/// Every attribute of the class that the SA answers.
+/// Every attribute that the SA answers.
 pub(super) const ATTRIBUTES: [AttrId; 19] = [
     ClassPortInfo::ID,
     InformInfo::ID,
@@ -63,7 +63,7 @@ pub(super) const ATTRIBUTES: [AttrId; 19] = [
     InformInfoRecord::ID,
 ];
 
-/// Every method that is a request of the class.
+/// Every method that is a request to the SA.
 pub(super) const METHODS: [Method; 6] = [
     Method::GET,
     Method::SET,
@@ -73,17 +73,17 @@ pub(super) const METHODS: [Method; 6] = [
     Method::DELETE,
 ];
 
-/// Whether the attribute is one of the class.
+/// Whether the SA answers the attribute.
 pub(super) fn is_attribute(attribute: AttrId) -> bool {
     ATTRIBUTES.contains(&attribute)
 }
 
-/// Whether the method is a request of the class.
+/// Whether the method is a request to the SA.
 pub(super) fn is_method(method: Method) -> bool {
     METHODS.contains(&method)
 }
 
-/// The answer to a request.
+/// Answers a request.
 ///
 /// # Errors
 /// The status to answer with.
@@ -95,8 +95,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     match (mad.attribute(), mad.method()) {
         CAPABILITIES => return Ok(Body::record(&class_port_info::record(asked.directory))),
         MULTI_PATH => return path::multi::answer(asked),
-        // The request carries a PathRecord, the response TraceRecords; requesters give either
-        // attribute.
+        // The request has a PathRecord, the response TraceRecords; requesters set either attribute.
         (PathRecord::ID | TraceRecord::ID, Method::GET_TRACE_TABLE) => {
             return path::trace::answer(asked);
         }
@@ -106,15 +105,15 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     match mad.attribute() {
         NodeRecord::ID => asked.read(node::candidates(Query::new(asked, NodeRecord::LID)?)),
         PortInfoRecord::ID => {
-            let query = Query::new(asked, port_info::apart(mad.modifier()))?;
+            let query = Query::new(asked, port_info::not_compared(mad.modifier()))?;
             asked.read(port_info::candidates(query))
         }
         SlToVlMappingTableRecord::ID => {
-            let query = Query::new(asked, sl_to_vl_mapping::APART)?;
+            let query = Query::new(asked, sl_to_vl_mapping::NOT_COMPARED)?;
             asked.read(sl_to_vl_mapping::candidates(query))
         }
         VlArbitrationTableRecord::ID => {
-            let query = Query::new(asked, vl_arbitration::APART)?;
+            let query = Query::new(asked, vl_arbitration::NOT_COMPARED)?;
             asked.read(vl_arbitration::candidates(query))
         }
         MulticastForwardingTableRecord::ID => {
@@ -136,7 +135,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
             asked.read(sm_info::candidates(query))
         }
         LinkRecord::ID => {
-            let query = Query::new(asked, link::APART)?;
+            let query = Query::new(asked, link::NOT_COMPARED)?;
             asked.read(link::candidates(query))
         }
         GuidInfoRecord::ID => {
@@ -148,7 +147,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
             if !asked.trust.is_trusted() {
                 return Err(SaStatus::REQ_INVALID);
             }
-            let query = Query::new(asked, p_key_table::APART)?;
+            let query = Query::new(asked, p_key_table::NOT_COMPARED)?;
             asked.read(p_key_table::candidates(query))
         }
         PathRecord::ID => path::answer(asked),
@@ -158,20 +157,20 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
 }
 
 impl Asked<'_> {
-    /// The record that came with the request.
+    /// The record in the request.
     ///
     /// # Errors
-    /// ERR_REQ_INVALID where it is cut short.
+    /// ERR_REQ_INVALID if the record is truncated.
     pub(super) fn record<R: Record>(&self) -> Result<R, Status> {
         R::from_prefix(self.data)
             .copied()
             .ok_or(SaStatus::REQ_INVALID)
     }
 
-    /// The answer with the matching ones of `candidates`: for a Get the only one.
+    /// The answer with those of `candidates` that match; for a Get, the only one.
     ///
     /// # Errors
-    /// For a Get ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, where it is known at once; a table may be
+    /// For a Get, ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS if that is known at once; a table may be
     /// empty.
     pub(super) fn read<R, I>(&self, candidates: I) -> Result<Body, Status>
     where
@@ -198,10 +197,10 @@ struct Query<R> {
     act_count: u32,
 }
 
-/// The end ports that a query looks at: a run of them, and then these.
+/// The ends that a query examines: a range, and then single ones.
 type Ends = std::iter::Chain<Range<u32>, std::vec::IntoIter<u32>>;
 
-/// The one end port, or none.
+/// The single end, or none.
 fn only(end: Option<EndIx>) -> Ends {
     let run = end.map_or(0..0, |EndIx(ix)| ix..ix + 1);
     run.chain(Vec::new())
@@ -213,8 +212,8 @@ fn these(ends: impl IntoIterator<Item = EndIx>) -> Ends {
 }
 
 impl<R: Record> Query<R> {
-    /// The query in `asked`; the caller matches the components in `apart`.
-    fn new(asked: &Asked<'_>, apart: ComponentMask) -> Result<Query<R>, Status> {
+    /// The query in `asked`; the caller matches the components in `not_compared`.
+    fn new(asked: &Asked<'_>, not_compared: ComponentMask) -> Result<Query<R>, Status> {
         let record = asked.record::<R>()?;
         let mask = asked.header.component_mask();
         Ok(Query {
@@ -222,7 +221,7 @@ impl<R: Record> Query<R> {
             mask,
             record,
             modifier: asked.header.mad().modifier(),
-            template: Template::new(&record, mask, apart)?,
+            template: Template::new(&record, mask, not_compared)?,
             trust: asked.trust,
             requester: asked.requester,
             lists_vports: asked.lists_vports,
@@ -230,8 +229,8 @@ impl<R: Record> Query<R> {
         })
     }
 
-    /// The ports to look at if `component` is their LID: the one that holds `lid`, its base LID or
-    /// another, or all of them. For records that virtual ports do not have.
+    /// The ports to examine if `component` is their LID: the port with `lid`, its base LID or
+    /// another, or all ports. For records that virtual ports do not have.
     fn ends(&self, component: ComponentMask, lid: Lid) -> Range<u32> {
         if !self.mask.contains(component) {
             return 0..self.directory.ports();
@@ -242,8 +241,8 @@ impl<R: Record> Query<R> {
         }
     }
 
-    /// The end ports to look at if `component` is their LID, for records that virtual ports have as
-    /// well: the one that holds `lid`, its base LID or another, or all that tables show.
+    /// The ends to examine if `component` is their LID: the end with `lid`, its base LID or
+    /// another, or all that tables show. For records that virtual ports have as well.
     fn ends_and_vports(&self, component: ComponentMask, lid: Lid) -> Ends {
         if self.mask.contains(component) {
             let holder = self.directory.by_lid(lid);
@@ -252,7 +251,7 @@ impl<R: Record> Query<R> {
         self.listed()
     }
 
-    /// The end ports with records that have this GUID, which is no alias GUID, or may have it.
+    /// The ends with records that have this GUID, which is no alias GUID; may include others.
     fn ends_with_guid(&self, guid: Guid) -> Ends {
         let directory = &self.directory;
         let found = directory.by_guid(guid);
@@ -265,7 +264,7 @@ impl<R: Record> Query<R> {
         (0..directory.ports()).chain(vport)
     }
 
-    /// The end ports in tables that name none of them.
+    /// The ends in tables for requests that name none.
     fn listed(&self) -> Ends {
         let ports = self.directory.ports();
         let all = self.directory.len() as u32;
@@ -278,7 +277,7 @@ impl<R: Record> Query<R> {
         self.template.matches(&record).then_some(record)
     }
 
-    /// Whether the requester may know of this port.
+    /// Whether the requester may know about this port.
     fn may_see(&self, ix: EndIx) -> bool {
         self.trust.is_trusted() || self.directory.may_see(self.requester, ix)
     }
@@ -287,8 +286,8 @@ impl<R: Record> Query<R> {
         self.directory.port(ix).0.is_switch()
     }
 
-    /// The operator's tables for quality of service of a port; `None` where section `qos` is off,
-    /// at ports without a link, and at base ports 0, which send no data packets.
+    /// The operator's QoS tables of a port. `None` if section `qos` is off, at ports without a
+    /// link, and at base ports 0, which send no data packets.
     fn tables_of(&self, ix: EndIx, port: PortNum) -> Option<PortTables<'_>> {
         let qos = self.directory.plan.policy.qos.as_deref()?;
         let fabric = &*self.directory.fabric;
@@ -306,7 +305,7 @@ impl<R: Record> Query<R> {
         PortTables::of(qos, fabric, PortKey::new(node.guid, number))
     }
 
-    /// The port numbers in records of port tables: all ports of a switch; 0 for a CA or a router,
+    /// The port numbers in records of port tables: all ports of a switch; 0 for a CA or router,
     /// where the number is reserved.
     fn port_numbers(&self, ix: EndIx) -> impl Iterator<Item = u8> + Clone + use<R> {
         let (node, _) = self.directory.port(ix);
@@ -318,7 +317,7 @@ impl<R: Record> Query<R> {
         0..=last
     }
 
-    /// The ports with records under this end port: all of a switch, otherwise the port itself.
+    /// The ports with records under this end: all of a switch, otherwise the port itself.
     fn ports(&self, ix: EndIx) -> impl Iterator<Item = PortRef> + use<R> {
         let at = self.directory.end(ix).at;
         let node = self.directory.fabric.node(at.node);
@@ -334,7 +333,7 @@ impl<R: Record> Query<R> {
     }
 }
 
-/// The candidates of each of `ends`, one end port after the other.
+/// The candidates of each of `ends`, one end after the other.
 fn of_each_end<R, I>(
     query: Query<R>,
     ends: impl Iterator<Item = u32> + Send + 'static,
@@ -348,7 +347,7 @@ where
     ends.map(EndIx).flat_map(move |ix| {
         let is_shown = query.directory.has_records(ix) && query.may_see(ix);
         let seen = is_shown.then(|| of_end(&query, ix));
-        // Looking at a port takes time, even if it is hidden or has no such record.
+        // Examining a port takes time, even if it is hidden or has no such record.
         std::iter::once(None).chain(seen.into_iter().flatten())
     })
 }

@@ -1,4 +1,4 @@
-//! MulticastForwardingTableRecord: the multicast forwarding tables of switches, as planned.
+//! MulticastForwardingTableRecord: the planned multicast forwarding tables of switches.
 
 use std::sync::Arc;
 
@@ -19,8 +19,7 @@ pub(super) fn candidates(
 }
 
 impl Query<MulticastForwardingTableRecord> {
-    /// The blocks of the table that the node has, up to the last one in use; none where it is no
-    /// switch.
+    /// The blocks in the table of the node, up to the last one in use; none if it is no switch.
     fn blocks(&self, ix: EndIx) -> impl Iterator<Item = MftBlock> + use<> {
         let (node, _) = self.directory.port(ix);
         let table = self.directory.plan.multicast_table(node.guid);

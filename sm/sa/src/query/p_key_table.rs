@@ -1,4 +1,4 @@
-//! P_KeyTableRecord: the partitions of a port.
+//! P_KeyTableRecord: the P_Keys of a port.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use rsm_model::fabric::PortRef;
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
-/// The components that are not simply compared: the port means something on switches only.
-pub(super) const APART: ComponentMask = PKeyTableRecord::LID.with(PKeyTableRecord::PORT_NUM);
+/// Components that are not simply compared: the port counts on switches only.
+pub(super) const NOT_COMPARED: ComponentMask = PKeyTableRecord::LID.with(PKeyTableRecord::PORT_NUM);
 
 pub(super) fn candidates(
     query: Query<PKeyTableRecord>,

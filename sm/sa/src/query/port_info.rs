@@ -1,4 +1,4 @@
-//! PortInfoRecord: ports, those of switches included.
+//! PortInfoRecord: ports, including those of switches.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use crate::ends::EndIx;
 const CAPABILITIES: ComponentMask =
     PortInfoRecord::CAPABILITY_MASK.with(PortInfoRecord::CAPABILITY_MASK2);
 
-/// The components that are not simply compared. Options choose the form of the answer.
-pub(super) fn apart(modifier: u32) -> ComponentMask {
-    let apart = PortInfoRecord::END_PORT_LID | PortInfoRecord::OPTIONS;
+/// Components that are not simply compared. Options choose the form of the answer.
+pub(super) fn not_compared(modifier: u32) -> ComponentMask {
+    let not_compared = PortInfoRecord::END_PORT_LID | PortInfoRecord::OPTIONS;
     if by_bits(modifier) {
-        apart | CAPABILITIES
+        not_compared | CAPABILITIES
     } else {
-        apart
+        not_compared
     }
 }
 
-/// Whether the attribute modifier asks for capability masks to be matched bit by bit.
+/// Whether the attribute modifier asks to match capability masks bit by bit.
 fn by_bits(modifier: u32) -> bool {
     modifier & PortInfoRecord::CAPABILITY_MASK_MATCH != 0
 }
@@ -64,7 +64,7 @@ impl Query<PortInfoRecord> {
         self.keep(record)
     }
 
-    /// The options of the query; 0 if the mask leaves them out.
+    /// The options of the query; 0 if the mask omits them.
     fn options(&self) -> u8 {
         let given = self.mask.contains(PortInfoRecord::OPTIONS);
         if given { self.record.options() } else { 0 }
@@ -74,7 +74,7 @@ impl Query<PortInfoRecord> {
         self.options() & PortInfoRecord::EXTENDED_SPEEDS != 0
     }
 
-    /// Whether `info` has every requested capability, and maybe others.
+    /// Whether `info` has every requested capability; it may have others.
     fn has_capabilities(&self, info: &PortInfo) -> bool {
         let wanted = self.record.port_info();
         let first = !self.mask.contains(PortInfoRecord::CAPABILITY_MASK)

@@ -1,8 +1,8 @@
-//! SLtoVLMappingTableRecord: on which VL packets of each service level leave.
+//! SLtoVLMappingTableRecord: the VL on which packets of each service level leave.
 //!
-//! Where routes need several VLs, the answers are the planned tables of switches; else, and at
-//! adapters and routers, those of section `qos` of the configuration where that is on. Everywhere
-//! else devices keep the tables that they hold, which are not read: the answers map all service
+//! If routes need several VLs, the answers are the planned tables of switches. Otherwise, and at
+//! adapters and routers, they are the tables of section `qos` of the configuration, if that is on.
+//! Everywhere else devices keep their tables, which are not read: the answers map all service
 //! levels to VL 0, which every link has.
 
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use rsm_mad::wire::sa::{ComponentMask, SlToVlMappingTableRecord};
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
-/// The components that are not simply compared: ports mean something on switches only.
-pub(super) const APART: ComponentMask = SlToVlMappingTableRecord::LID
+/// Components that are not simply compared: ports count on switches only.
+pub(super) const NOT_COMPARED: ComponentMask = SlToVlMappingTableRecord::LID
     .with(SlToVlMappingTableRecord::INPUT_PORT_NUM)
     .with(SlToVlMappingTableRecord::OUTPUT_PORT_NUM);
 
@@ -26,7 +26,7 @@ pub(super) fn candidates(
     of_each_end(query, ends, |query, ix| {
         let query = Arc::clone(query);
         let ports = query.port_numbers(ix);
-        // Each output with each input; of a CA or router just the one table.
+        // A switch has a table for each output with each input; a CA or router has only one.
         ports.clone().flat_map(move |output| {
             let query = Arc::clone(&query);
             ports
@@ -37,8 +37,8 @@ pub(super) fn candidates(
 }
 
 impl Query<SlToVlMappingTableRecord> {
-    /// The planned row from an input of a switch to an output, or of another port; `None` where
-    /// none is planned.
+    /// The planned row from an input of a switch to an output, or of another port; `None` if none
+    /// is planned.
     fn planned(&self, ix: EndIx, input: PortNum, output: PortNum) -> Option<[u8; 16]> {
         let plan = &self.directory.plan;
         let (node, _) = self.directory.port(ix);
@@ -48,7 +48,7 @@ impl Query<SlToVlMappingTableRecord> {
         {
             return lanes.row(switch, input, output).copied();
         }
-        // No packet leaves by the port that it came in by.
+        // No packet leaves by the port by which it arrived.
         let is_turn = self.is_switch(ix) && input == output && input != PortNum::ZERO;
         let tables = self.tables_of(ix, output).filter(|_| !is_turn)?;
         Some(tables.row())

@@ -1,4 +1,4 @@
-//! SMInfoRecord: this subnet manager, and others as they answered when they were last polled.
+//! SMInfoRecord: this subnet manager, and the others as they last answered.
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{SmInfo, SmState};
@@ -25,7 +25,7 @@ pub(super) fn candidates(
 }
 
 impl Query<SmInfoRecord> {
-    /// The record of this subnet manager; only a master answers, so that its state is known.
+    /// The record of this subnet manager. Only a master answers, so that its state is known.
     fn own(&self) -> SmInfoRecord {
         let directory = &self.directory;
         let mut info = SmInfo::default();
@@ -41,7 +41,8 @@ impl Query<SmInfoRecord> {
         record
     }
 
-    /// Another manager that the requester may see. Its key is not known here.
+    /// The record of another manager; `None` if the requester may not see it. The manager's key is
+    /// not known here.
     fn other(&self, port: PortKey, mut info: SmInfo) -> Option<SmInfoRecord> {
         let at = self.directory.fabric.find_port(port)?;
         let lid = self.directory.lid_of(at)?;

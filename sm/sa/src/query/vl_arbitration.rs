@@ -1,8 +1,8 @@
 //! VLArbitrationTableRecord: how VLs share a link.
 //!
-//! Where section `qos` of the configuration is on, the answers are the planned tables. Else devices
-//! keep the tables that they hold, which are not read: the answers give all entries weight 0, which
-//! leaves them out. Blocks that a port does not have are empty as well.
+//! If section `qos` of the configuration is on, the answers are the planned tables. Otherwise
+//! devices keep their tables, which are not read: the answers give all entries weight 0, which
+//! disables them. Blocks that a port does not have are empty as well.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use rsm_mad::wire::sa::{ComponentMask, VlArbitrationTableRecord};
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
-/// The components that are not simply compared: the port means something on switches only.
-pub(super) const APART: ComponentMask =
+/// Components that are not simply compared: the port counts on switches only.
+pub(super) const NOT_COMPARED: ComponentMask =
     VlArbitrationTableRecord::LID.with(VlArbitrationTableRecord::OUTPUT_PORT_NUM);
 
-/// Two blocks of low priority and two of high priority.
+/// Numbers of the two blocks of low priority and the two of high priority.
 const BLOCKS: std::ops::RangeInclusive<u8> = 1..=4;
 
 pub(super) fn candidates(
@@ -53,7 +53,7 @@ impl Query<VlArbitrationTableRecord> {
         self.keep(record)
     }
 
-    /// The planned block of a port; `None` where none is planned.
+    /// The planned block of a port; `None` if none is planned.
     fn planned(&self, ix: EndIx, port: PortNum, block: u8) -> Option<VlArbitration> {
         let block = VlArbitration::modifier_block(u32::from(block) << 16)?;
         let tables = self.tables_of(ix, port)?;

@@ -1,8 +1,8 @@
-//! Virtual ports in the terms of records of nodes and ports.
+//! Virtual ports, in the form of records of nodes and ports.
 //!
-//! No public source says what the records of a virtual port hold. These hold what the adapter says
-//! in VNodeInfo, VNodeDescription and VPortInfo, what the plan gives it, and of the port the facts
-//! about the link, which is the same one.
+//! No public source specifies the records of a virtual port. These contain the adapter's values in
+//! VNodeInfo, VNodeDescription and VPortInfo, the planned values, and the port's values about the
+//! link, which all share.
 
 use std::ops::BitOr;
 
@@ -10,14 +10,14 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, GuidInfo, NodeInfo, PortInfo};
 use rsm_model::vports::{GuidBlock, VPort};
 
-/// The capabilities of a port that say how the fields about its link are to be read. All others are
-/// the port's own; VPortInfo numbers capabilities in its own way.
+/// Capabilities of a port that tell how to read the fields about its link. All others are the
+/// port's own; VPortInfo numbers capabilities differently.
 const ABOUT_LINK: [CapabilityMask; 2] = [
     CapabilityMask::IS_EXTENDED_SPEEDS_SUPPORTED,
     CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED,
 ];
 
-/// The same in the second mask.
+/// Capabilities in CapabilityMask2 that tell how to read the fields about the link.
 const ABOUT_LINK2: [CapabilityMask2; 5] = [
     CapabilityMask2::IS_LINK_WIDTH_2X_SUPPORTED,
     CapabilityMask2::IS_LINK_SPEED_HDR_SUPPORTED,
@@ -26,7 +26,7 @@ const ABOUT_LINK2: [CapabilityMask2; 5] = [
     CapabilityMask2::IS_LINK_SPEED_XDR_SUPPORTED,
 ];
 
-/// The number of a virtual port at its node; that of its port where VNodeInfo has none.
+/// Number of a virtual port at its virtual node; that of its port if VNodeInfo has none.
 pub(super) fn number(vport: &VPort, port: PortNum) -> PortNum {
     match vport.node.local_port {
         PortNum::ZERO => port,
@@ -34,8 +34,8 @@ pub(super) fn number(vport: &VPort, port: PortNum) -> PortNum {
     }
 }
 
-/// A block of the GUIDs of a virtual port, as far as GUIDCap says that there are any; `None` where
-/// its adapter did not show the block. Block 0 begins with its own GUID even so.
+/// A block of a virtual port's GUIDs, as far as GUIDCap shows that there are any; `None` if the
+/// adapter did not show the block. Block 0 always begins with the virtual port's own GUID.
 pub(super) fn guid_block(vport: &VPort, block: u8) -> Option<GuidBlock> {
     let mut guids = [Guid::ZERO; GuidInfo::ENTRIES];
     let shown = vport.guid_block(block);
@@ -54,7 +54,7 @@ pub(super) fn guid_block(vport: &VPort, block: u8) -> Option<GuidBlock> {
     Some(guids)
 }
 
-/// NodeInfo of a virtual node, at a port with this number of an adapter with this NodeInfo.
+/// NodeInfo of a virtual node, at port `port` of an adapter with the NodeInfo `adapter`.
 pub(super) fn node_info(adapter: &NodeInfo, vport: &VPort, port: PortNum) -> NodeInfo {
     let mut info = *adapter;
     info.set_node_guid(vport.node.guid)
@@ -65,8 +65,8 @@ pub(super) fn node_info(adapter: &NodeInfo, vport: &VPort, port: PortNum) -> Nod
     info
 }
 
-/// PortInfo of a virtual port with this LID, at a port with this PortInfo and number. A virtual
-/// port has no M_Key.
+/// PortInfo of a virtual port with this LID, at the port with this number and the PortInfo `held`.
+/// A virtual port has no M_Key.
 pub(super) fn port_info(held: &PortInfo, vport: &VPort, lid: Lid, port: PortNum) -> PortInfo {
     let mut info = *held;
     let about_link = ABOUT_LINK

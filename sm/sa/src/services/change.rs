@@ -14,7 +14,7 @@ use crate::ends::EndIx;
 use crate::template::Template;
 use crate::trust::Trust;
 
-/// The components that a request to register a service must have.
+/// Components that a request to register a service must have.
 const NAMED: ComponentMask =
     ComponentMask(ServiceRecord::SERVICE_ID.0 | ServiceRecord::SERVICE_GID.0);
 
@@ -38,8 +38,8 @@ impl ServiceRequester<'_> {
 }
 
 impl ServiceRegistry {
-    /// Answers Set of ServiceRecord: registers a service, or changes its data and its lease.
-    /// Without ServiceLease it stays until it is deleted; without ServiceP_Key it is reached in any
+    /// Answers Set of ServiceRecord: registers a service, or changes its data and lease. Without
+    /// ServiceLease it stays until it is deleted; without ServiceP_Key it can be reached in any
     /// partition.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl ServiceRegistry {
         if !mask.contains(NAMED) {
             return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
         }
-        // Refuses components that no record has.
+        // Refuses components that the record does not have.
         Template::new(record, mask, ComponentMask(u64::MAX))?;
         let mut record = *record;
         if !mask.contains(ServiceRecord::SERVICE_P_KEY) {
@@ -82,7 +82,7 @@ impl ServiceRegistry {
             if !may_change(known, &record, mask, requester) {
                 return Err(SaStatus::REQ_DENIED);
             }
-            // The port that registered it remains the owner.
+            // The port that registered the service remains its owner.
             service.owner = known.owner;
         } else if !self.make_room(service.owner) {
             return Err(SaStatus::NO_RESOURCES);
@@ -93,8 +93,8 @@ impl ServiceRegistry {
     }
 
     /// Answers Delete of ServiceRecord: deletes a service. ServiceID, ServiceGID and ServiceP_Key
-    /// of the record identify it, whether or not the mask has them; other components in the mask,
-    /// but for ServiceLease, must match.
+    /// of the record identify it, whether or not the mask includes them; other components in the
+    /// mask, except ServiceLease, must match.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -105,8 +105,8 @@ impl ServiceRegistry {
         requester: &ServiceRequester<'_>,
         now: Time,
     ) -> Result<ServiceRecord, Status> {
-        let apart = NAMED | ServiceRecord::SERVICE_P_KEY | ServiceRecord::SERVICE_LEASE;
-        let template = Template::new(record, mask, apart)?;
+        let not_compared = NAMED | ServiceRecord::SERVICE_P_KEY | ServiceRecord::SERVICE_LEASE;
+        let template = Template::new(record, mask, not_compared)?;
         let gid = usual_gid(requester.directory, record.service_gid());
         let id = |p_key| Id {
             service: record.service_id(),
@@ -130,11 +130,11 @@ impl ServiceRegistry {
     }
 }
 
-/// The port that offers the service to register. Puts the GID into its usual form.
+/// The port that offers the service to register. Normalises the GID.
 ///
 /// # Errors
 /// ERR_REQ_INVALID_GID if the port does not exist, or the requester may not see it; ERR_REQ_INVALID
-/// if it or the requester is not in the partition.
+/// if the port or the requester is not in the partition.
 fn offering_port(
     record: &mut ServiceRecord,
     mask: ComponentMask,
@@ -161,9 +161,9 @@ fn offering_port(
     Ok(directory.end(port).guid)
 }
 
-/// Whether the requester may change or delete a service: the port that offers it, the port that
-/// registered it, a trusted requester, and one that shows the key that the service was registered
-/// with. A key of 0 does not count.
+/// Whether the requester may change or delete a service. It must be the port that offers it, the
+/// port that registered it, a trusted requester, or one that shows the service's key. A key of 0
+/// does not count.
 fn may_change(
     known: &Service,
     record: &ServiceRecord,

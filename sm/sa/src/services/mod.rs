@@ -1,13 +1,13 @@
 //! Services that ports offer, and for how long (IBA 15.2.5.14).
 //!
-//! A [`ServiceRegistry`] is a state machine without I/O: it takes Set and Delete of ServiceRecord,
-//! shows itself to queries in a [`ServicesView`], and removes services whose lease has ended. It
-//! looks ports up in the directory, at every request.
+//! A [`ServiceRegistry`] is a state machine without I/O: it handles Set and Delete of
+//! ServiceRecord, shows services to queries in a [`ServicesView`], and removes services whose lease
+//! has ended. It looks ports up in the directory at every request.
 //!
 //! ServiceID, ServiceGID and ServiceP_Key together identify a service; any number of services may
-//! share a ServiceName. A service stays while its lease runs, even if its port is away: a host that
-//! boots finds its permanent registrations. Only without room left, services of the ports that have
-//! been away longest go first.
+//! share a ServiceName. A service stays while its lease runs, even if its port is absent: a booting
+//! host finds its permanent registrations. Only if there is no room left, services of the ports
+//! that have been absent longest are removed.
 
 mod change;
 pub mod limits;
@@ -36,10 +36,10 @@ use super::directory::Directory;
 pub struct Id {
     /// ServiceID.
     pub service: u64,
-    /// ServiceGID: the port that offers it, by whichever of its GIDs with the prefix of the subnet,
-    /// or a multicast group.
+    /// ServiceGID: a GID of the port that offers the service, with the prefix of the subnet; or a
+    /// multicast group.
     pub gid: Gid,
-    /// ServiceP_Key; 0 where none was given: it can be reached in any partition.
+    /// ServiceP_Key; 0 if the request had none, and the service can be reached in any partition.
     pub p_key: PKey,
 }
 
@@ -48,17 +48,17 @@ pub struct Id {
 pub struct Service {
     /// The record as registered, with the ServiceLease of the request.
     pub record: ServiceRecord,
-    /// The GUID of the port that offers it, no alias; of a multicast group the port that registered
-    /// it.
+    /// GUID of the port that offers the service, never an alias; for a multicast group, of the port
+    /// that registered it.
     pub port: Guid,
-    /// The GUID of the port that registered it.
+    /// GUID of the port that registered the service.
     pub owner: Guid,
-    /// When its lease ends; `None`: never.
+    /// End of the lease; `None` if it has no end.
     pub until: Option<Time>,
 }
 
 impl Service {
-    /// Its identifier.
+    /// Identifier of the service.
     pub fn id(&self) -> Id {
         Id {
             service: self.record.service_id(),
@@ -67,7 +67,7 @@ impl Service {
         }
     }
 
-    /// The record at `now`: with the seconds left of the lease, rounded up.
+    /// The record at `now`, with the remaining seconds of the lease, rounded up.
     pub fn shown(&self, now: Time) -> ServiceRecord {
         let mut record = self.record;
         if let Some(until) = self.until {
@@ -81,8 +81,9 @@ impl Service {
     }
 }
 
-/// The GID of a service's port with the prefix of the subnet. The GUID alone identifies the port:
-/// only ports of this subnet offer services here, and programs set all kinds of prefixes, or none.
+/// Normalises the GID of a service's port to the prefix of the subnet. The GUID alone identifies
+/// the port: only ports of this subnet offer services here, and programs set all kinds of prefixes,
+/// or none.
 fn usual_gid(directory: &Directory, gid: Gid) -> Gid {
     if gid.is_multicast() {
         gid
@@ -91,7 +92,7 @@ fn usual_gid(directory: &Directory, gid: Gid) -> Gid {
     }
 }
 
-/// The rest of a lease that ends, in seconds, rounded up.
+/// Remaining time of a lease in seconds, rounded up.
 fn seconds(left: Duration) -> u32 {
     let whole = left.as_secs() + u64::from(left.subsec_nanos() > 0);
     u32::try_from(whole)
@@ -102,28 +103,28 @@ fn seconds(left: Duration) -> u32 {
 /// All services.
 #[derive(Debug, Default)]
 pub struct ServiceRegistry {
-    /// Shared with views; a change copies it while a view holds it.
+    /// Services, shared with views; a change copies them while a view holds them.
     index: Arc<Index>,
-    /// By the port that registered them: how many.
+    /// Number of services, by the port that registered them.
     owned: BTreeMap<Guid, usize>,
-    /// By the port that offers them.
+    /// Services, by the port that offers them.
     by_port: BTreeMap<Guid, BTreeSet<Id>>,
-    /// When leases end.
+    /// Ends of the leases.
     leases: BTreeSet<(Time, Id)>,
-    /// Ports that offer services and are away, and since when.
+    /// Absent ports that offer services, and since when they are absent.
     away: BTreeMap<Guid, Time>,
-    /// Changed since the last [`ServiceRegistry::take_unsaved`].
+    /// Whether anything has changed since the last [`ServiceRegistry::take_unsaved`].
     unsaved: bool,
     displaced: u64,
 }
 
 impl ServiceRegistry {
-    /// How many services there are.
+    /// Number of services.
     pub fn len(&self) -> usize {
         self.index.by_id.len()
     }
 
-    /// Whether there is no service.
+    /// Whether there are no services.
     pub fn is_empty(&self) -> bool {
         self.index.by_id.is_empty()
     }
@@ -138,7 +139,8 @@ impl ServiceRegistry {
         ServicesView::of(self.index.clone())
     }
 
-    /// Services of ports that were away, removed for lack of room before their lease ended.
+    /// Number of services of absent ports that were removed for lack of room before their lease
+    /// ended.
     pub fn displaced(&self) -> u64 {
         self.displaced
     }
@@ -153,7 +155,7 @@ impl ServiceRegistry {
         std::mem::take(&mut self.unsaved)
     }
 
-    /// The subnet has changed: notes which ports are away.
+    /// Handles a change of the subnet: records which ports are absent.
     pub fn ports_changed(&mut self, directory: &Directory, now: Time) {
         for &guid in self.by_port.keys() {
             if directory.by_guid(guid).is_some() {
@@ -173,7 +175,8 @@ impl ServiceRegistry {
         }
     }
 
-    /// When [`ServiceRegistry::handle_deadline`] has something to do next.
+    /// Time at which [`ServiceRegistry::handle_deadline`] next has something to do; `None` if
+    /// never.
     pub fn next_deadline(&self) -> Option<Time> {
         self.leases.first().map(|&(until, _)| until)
     }
@@ -216,7 +219,7 @@ impl ServiceRegistry {
     }
 
     /// Whether there is room for one more service of `owner`. If the registry is full, removes a
-    /// service of the port that has been away longest.
+    /// service of the port that has been absent longest.
     fn make_room(&mut self, owner: Guid) -> bool {
         if self.owned.get(&owner).copied().unwrap_or(0) >= limits::MAX_SERVICES_PER_PORT {
             return false;

@@ -1,4 +1,4 @@
-//! Services as saved across restarts.
+//! Services as they are saved across restarts.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use super::{Service, ServiceRegistry};
 pub struct SavedService {
     /// The record as registered.
     pub record: ServiceRecord,
-    /// The GUID of the port that offers it.
+    /// GUID of the port that offers it.
     pub port: Guid,
-    /// The GUID of the port that registered it.
+    /// GUID of the port that registered it.
     pub owner: Guid,
-    /// The rest of its lease; `None`: it has no end.
+    /// Remaining time of the lease; `None` if it has no end.
     pub left: Option<Duration>,
 }
 
 impl ServiceRegistry {
-    /// Takes back saved services, at the start. Every port counts as away until
+    /// Restores saved services at the start. Every port counts as absent until
     /// [`ServiceRegistry::ports_changed`] finds it.
     ///
-    /// Services that contradict themselves or the limits are left out: bytes on a disk are no more
-    /// to be trusted than a request. Returns how many were left out; services whose lease has ended
-    /// meanwhile do not count.
+    /// Services that contradict themselves or the limits are skipped: bytes on a disk deserve no
+    /// more trust than a request. Returns the number of skipped ones; services whose lease has
+    /// ended meanwhile do not count.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedService>, now: Time) -> usize {
         let mut left_out = 0;
         for saved in saved {
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(registry.restore(all, at), 0);
         }
         assert_eq!(registry.restore([saved(ports + 1, 0)], Time::ZERO), 1);
-        // The last port has the earliest time, and so has been away longest.
+        // The last port has the earliest time, and so has been absent longest.
         assert!(registry.make_room(Guid(ports + 1)));
         assert_eq!(
             (registry.displaced(), registry.len()),
@@ -112,7 +112,7 @@ mod tests {
             registry.by_port[&Guid(ports)].len(),
             MAX_SERVICES_PER_PORT - 1
         );
-        // Without a port that is away no room can be made.
+        // Without an absent port, no room can be made.
         registry.insert(Service {
             record: saved(ports, 0).record,
             port: Guid(ports),

@@ -1,4 +1,4 @@
-//! Services as they were at one moment, for queries.
+//! Services at one moment, for queries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -62,7 +62,7 @@ impl ServicesView {
         self.index.by_id.values().map(Arc::as_ref)
     }
 
-    /// The services behind `after`, in the same order.
+    /// The services after `after`, in the same order.
     pub fn services_after(&self, after: Option<Id>) -> impl Iterator<Item = &Service> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let services = self.index.by_id.range((from, Bound::Unbounded));
@@ -85,7 +85,7 @@ pub(crate) struct ServiceAccess {
 
 impl ServiceAccess {
     /// Whether the requester may see a service: it can reach the port in the service's partition,
-    /// or, if the service has none, in any partition.
+    /// or in any partition if the service has none.
     fn allows(&self, service: &Service) -> bool {
         if self.trust.is_trusted() {
             return true;
@@ -98,8 +98,8 @@ impl ServiceAccess {
                 .common_p_keys(self.requester, port)
                 .any(|key| key.base() == p_key.base()),
             Some(port) => self.directory.may_see(self.requester, port),
-            // The port is away: members of the service's partition see the service; without a
-            // partition, only trusted requesters do.
+            // The port is absent: members of the service's partition see the service; if it has
+            // none, only trusted requesters do.
             None => {
                 let mut keys = self.directory.p_keys(self.requester).iter();
                 p_key.is_valid() && keys.any(|key: &PKey| key.base() == p_key.base())
@@ -115,9 +115,9 @@ pub(crate) struct ServiceQuery {
     access: ServiceAccess,
     template: Template,
     now: Time,
-    /// The only ServiceID.
+    /// ServiceID that candidates must have; `None` for any.
     service: Option<u64>,
-    /// The only name.
+    /// ServiceName that candidates must have; `None` for any.
     name: Option<Name>,
     after: Bound<Id>,
 }
@@ -159,7 +159,7 @@ impl ServiceQuery {
             return None;
         }
         let mut record = service.shown(self.now);
-        // A requester that knows the key may search by it; no untrusted one learns it.
+        // A requester that knows the key may search by it; an untrusted one never learns it.
         let found = self.template.matches(&record);
         if !self.access.trust.is_trusted() {
             record.set_service_key([0; 16]);

@@ -66,7 +66,7 @@ proptest! {
             let mut room = [0; 4096];
             while !answer.pull(&mut room).ended {}
         }
-        // The same message, cut short.
+        // Then handles the message cut short.
         if let Some(mut answer) = world.handle(&mad[..cut]) {
             while !answer.pull(&mut [0; 4096]).ended {}
         }

@@ -44,7 +44,7 @@ fn a_path_record_has_all_that_a_connection_needs() {
     assert_eq!(path.packet_life_time(), 18);
     assert_eq!((path.numb_path(), path.preference()), (0, 0));
     assert_eq!((path.hop_limit(), path.sl(), path.t_class()), (0, 0, 0));
-    // By LIDs it is the same path.
+    // A query by LIDs finds the same path.
     assert_eq!(world.get(PAIR, &between(from, to)).unwrap(), path);
 
     let own = world.get(PAIR, &between(from, from)).unwrap();
@@ -191,10 +191,10 @@ fn rails_decide_which_lid_comes_first() {
         assert_eq!(all.len(), 16, "every pair of LIDs");
         let first = world.get(GIDS, &wanted).unwrap();
         assert_eq!(first, all[0]);
-        let apart = |path: &PathRecord| (path.slid().0 - from.0, path.dlid().0 - to.0);
-        let ends: std::collections::BTreeSet<_> = all[..4].iter().map(apart).collect();
+        let offsets = |path: &PathRecord| (path.slid().0 - from.0, path.dlid().0 - to.0);
+        let ends: std::collections::BTreeSet<_> = all[..4].iter().map(offsets).collect();
         assert_eq!(ends.len(), 4, "the first paths share no LID");
-        apart(&first)
+        offsets(&first)
     };
     // On one rail base LIDs; from rail 1 to rail 4 of four LIDs the one with the number 1 - 4 = 1,
     // and back 4 - 1 = 3.
@@ -376,7 +376,7 @@ fn columns_are_kept_while_neither_tables_nor_links_change() {
     let hosts = world.hosts();
     world.prepare();
     let before = world.get(PAIR, &between(hosts[0], hosts[3])).unwrap();
-    // The same subnet, seen once more.
+    // The manager has read the same subnet once more.
     world.snapshot.fabric = Arc::new(Fabric::clone(&world.snapshot.fabric));
     world.sa.replace(&world.snapshot);
     assert_eq!(

@@ -198,7 +198,7 @@ fn limits_of_a_level_are_those_of_its_paths() {
         .set_mtu_selector(Selector::Exactly);
     let more = mask | PathRecord::MTU | PathRecord::MTU_SELECTOR;
     assert_eq!(world.get(more, &wanted).unwrap_err(), SaStatus::NO_RECORDS);
-    // So does one for another service level, or another partition.
+    // A query for another service level, or for another partition, finds no path either.
     wanted.set_sl(3);
     assert_eq!(
         world.get(mask | PathRecord::SL, &wanted).unwrap_err(),

@@ -93,7 +93,7 @@ fn host_slower_than_the_broadcast_group_is_named_with_the_group_and_both_rates()
     ] {
         assert!(finding.text.contains(part), "{part}: {}", finding.text);
     }
-    // The same request again changes nothing.
+    // Repeating the request changes nothing.
     assert!(!join(&mut world, host, BROADCAST));
     world.now += Duration::from_secs(10);
     assert_eq!(world.sa.poll_findings(world.now), None);
@@ -168,7 +168,7 @@ fn one_port_fills_no_table_and_another_ports_joins_are_not_its_own() {
         assert!(!join(&mut world, hosts[1], Gid(STORAGE.0 + (group << 80))));
     }
     assert_eq!(findings(&mut world).len(), 8);
-    // By proxy, for a group that there is not.
+    // A join by proxy for a group that does not exist.
     let mut record = McMemberRecord::default();
     record
         .set_mgid(STORAGE)

@@ -79,7 +79,7 @@ fn world() -> World {
     )
 }
 
-/// The same with virtual ports in tables that name no port.
+/// `world` with an SA that also lists virtual ports in tables that name no port.
 fn listing(mut world: World) -> World {
     let mut sa = Sa::new(SaConfig {
         sm_key: SM_KEY,

@@ -39,7 +39,7 @@ pub(super) fn planned(spec: &str, lmc: u8) -> (Fabric, Plan) {
     planned_as(spec, |_| policy)
 }
 
-/// The same with the policy that `decide` returns for the fabric.
+/// Fabric and plan for the generated network `spec`, with the policy that `decide` returns.
 pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy) -> (Fabric, Plan) {
     let netlist = rsm_routing::generate::generate(spec).unwrap();
     let mut fabric = Fabric::of_netlist(&netlist);
@@ -185,7 +185,7 @@ impl World {
         Gid::new(PREFIX, self.guid(lid))
     }
 
-    /// The answer to the first host.
+    /// Answer that the first host gets to `method` with `record`.
     pub(super) fn ask<Q: Record, A: Record>(
         &mut self,
         method: Method,
@@ -195,7 +195,8 @@ impl World {
         self.ask_with(method, mask, record, |_| {})
     }
 
-    /// The same, with a changed header.
+    /// Sends `method` with `record` as [`World::ask`] does, after `change` has edited the SA
+    /// header.
     pub(super) fn ask_with<Q: Record, A: Record>(
         &mut self,
         method: Method,

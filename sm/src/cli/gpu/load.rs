@@ -1,4 +1,4 @@
-//! Inventories from files.
+//! Reads inventories from files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,17 +10,18 @@ use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::{InventoryFormat, MAX_BYTES, host_of_file, import};
 use rsm_gdr::inventory::HostInventory;
 
-/// The name, without extension, of the file for all hosts without a file of their own.
+/// Name, without extension, of the file for all hosts that have no file of their own.
 const DEFAULT: &str = "default";
 
-/// The inventories at `path`: a folder with one or more files for each host, named after it,
-/// `default.*` being the machine that other hosts are like; or one file, which all hosts are like.
+/// Reads the inventories at `path`. A folder holds one or more files for each host, named after the
+/// host; `default.*` describes the machine that all other hosts are like. A single file describes
+/// all hosts.
 ///
-/// The content gives the format of a file. Where two files of a host disagree, the first by name
-/// holds, and a warning says so.
+/// Detects the format of a file from its content. Where two files of a host disagree, the first in
+/// the order of names holds, and a warning says so.
 ///
 /// # Errors
-/// A file that cannot be read, or is no inventory: with its name, line and reason.
+/// A file cannot be read, or is no inventory. The error states its name, the line and the reason.
 pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInventory> {
     let mut inventory = GpuInventory::new();
     if !path.is_dir() {
@@ -41,8 +42,8 @@ pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInve
     Ok(inventory)
 }
 
-/// The files of each host in a folder, by the name without its ending, each host's in the order of
-/// their names.
+/// Host name → files of the host in a folder, in the order of their names. The host name is the
+/// file name without its extension.
 fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
     let shown = folder.display();
     let mut hosts: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
@@ -69,16 +70,17 @@ fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
     Ok(hosts)
 }
 
-/// One host from several files; where they disagree the first holds, and a warning says so.
+/// Merges several files of one host. Where they disagree, the first one holds, and a warning says
+/// so.
 ///
 /// # Errors
-/// A file that cannot be read, or is no inventory; or together they are none.
+/// A file cannot be read or is no inventory, or the files together make none.
 pub(super) fn merged(files: &[PathBuf]) -> anyhow::Result<HostInventory> {
     let (first, rest) = files.split_first().context("no file of a host")?;
     let mut host = self::host(first)?;
     for file in rest {
         for conflict in host.merge(&self::host(file)?) {
-            // Even if standard error is closed, the inventory is right.
+            // The inventory is right even if the warning cannot be written.
             drop(writeln!(
                 std::io::stderr(),
                 "{}: {} of {} is {}: {} holds",
@@ -95,7 +97,7 @@ pub(super) fn merged(files: &[PathBuf]) -> anyhow::Result<HostInventory> {
     Ok(host)
 }
 
-/// The host that a file describes.
+/// Reads the host that a file describes.
 fn host(path: &Path) -> anyhow::Result<HostInventory> {
     let shown = path.display();
     let size = fs::metadata(path)
@@ -110,7 +112,7 @@ fn host(path: &Path) -> anyhow::Result<HostInventory> {
         .with_context(|| format!("{shown} is no inventory of a host"))?;
     if !host.unknown_members.is_empty() {
         let members = host.unknown_members.join(", ");
-        // Even if standard error is closed, the rest of the inventory is right.
+        // The rest of the inventory is right even if the warning cannot be written.
         drop(writeln!(
             std::io::stderr(),
             "{shown}: this rsm does not know {members}"

@@ -34,7 +34,7 @@ use super::Format;
 use super::output::{print, print_json, show_warnings};
 use crate::offline;
 
-/// The MTU assumed for every port: no file states one.
+/// MTU in bytes that is assumed for every port, because no file states one.
 const MTU: u16 = 4096;
 
 #[derive(Args, Debug)]
@@ -129,7 +129,7 @@ enum Command {
     },
 }
 
-/// The formats of files for other programs, by name.
+/// Parses the name of a format of files for other programs.
 fn exporters() -> impl TypedValueParser<Value = &'static Exporter> {
     let names = EXPORTERS
         .iter()
@@ -138,7 +138,7 @@ fn exporters() -> impl TypedValueParser<Value = &'static Exporter> {
         .try_map(|name| Exporter::named(&name).ok_or("expected the name of a format"))
 }
 
-/// The formats of files for launchers, by name.
+/// Parses the name of a format of files for launchers.
 fn job_files() -> impl TypedValueParser<Value = &'static JobFile> {
     let names = JOB_FILES
         .iter()
@@ -147,14 +147,14 @@ fn job_files() -> impl TypedValueParser<Value = &'static JobFile> {
         .try_map(|name| JobFile::named(&name).ok_or("expected the name of a format"))
 }
 
-/// The names of formats that are of one host.
+/// Names of formats that describe a single host, with their descriptions.
 fn host_exporters() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_host = EXPORTERS.iter().filter(|exporter| exporter.of_host);
     of_host.map(|exporter| ("file", exporter.name))
 }
 
 impl Command {
-    /// The fabric that the command is about.
+    /// Fabric that the command is about; `None` for commands without one.
     fn fabric(&self) -> Option<&str> {
         match self {
             Command::Import { .. } => None,
@@ -167,15 +167,15 @@ impl Command {
     }
 }
 
-/// The inventories at a path; see `rsm gpu --inventory`.
+/// Reads the inventories at a path; see `rsm gpu --inventory`.
 ///
 /// # Errors
-/// A file that is no inventory.
+/// A file is no inventory.
 pub(super) fn inventory(path: &Path) -> anyhow::Result<Arc<GpuInventory>> {
     Ok(Arc::new(load::inventory(path, 0)?))
 }
 
-/// Inventories joined with a fabric that is routed already, in the order of its compute ports.
+/// Joins inventories with a fabric that is routed already, in the order of its compute ports.
 pub(super) fn analyse(
     order: &HostOrder,
     netlist: &Netlist,
@@ -252,7 +252,7 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The analysis of the inventory on the fabric, with the routes of an engine.
+/// Routes the fabric with an engine, and analyses the inventory on it.
 fn analysed(args: &GpuArgs) -> anyhow::Result<Analysis> {
     let path = args
         .inventory
@@ -290,7 +290,7 @@ fn check(analysis: &Analysis, format: Format) -> anyhow::Result<ExitCode> {
         Format::Json => print_json(&summary)?,
         Format::Text => print(|out| summary.write(out))?,
     }
-    // Without a host in the fabric, a lack of findings says nothing.
+    // If no host is in the fabric, a lack of findings says nothing.
     analysis.joined()?;
     let broken = analysis
         .findings
@@ -314,7 +314,7 @@ fn hints(analysis: &Analysis, host: &str, format: Format) -> anyhow::Result<()> 
     }
 }
 
-/// `host-001:3`: host and index of a GPU.
+/// Parses host and index of a GPU: `host-001:3`.
 fn gpu(text: &str) -> anyhow::Result<(&str, u16)> {
     let parts = text
         .rsplit_once(':')

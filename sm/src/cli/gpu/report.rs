@@ -1,4 +1,4 @@
-//! Hints, pairs and plans on a screen, or as JSON.
+//! Prints hints, pairs and plans as text, or as JSON.
 
 use std::io::{self, Write};
 
@@ -24,7 +24,7 @@ pub(in crate::cli) struct Summary {
 #[derive(Serialize)]
 struct UnitPart {
     hosts: usize,
-    /// The leaf of each rail; null where no host has a port there.
+    /// Leaf switch of each rail; null where no host has a port on the rail.
     rails: Vec<Option<String>>,
 }
 
@@ -32,9 +32,9 @@ struct UnitPart {
 struct FindingPart {
     kind: &'static str,
     severity: &'static str,
-    /// The first of the hosts with the same fault.
+    /// First of the hosts that have the same fault.
     host: String,
-    /// The other ones.
+    /// Other hosts with the same fault.
     also: Vec<String>,
     #[serde(skip)]
     subject: String,
@@ -136,7 +136,7 @@ pub(super) struct HintPart {
     reason: &'static str,
 }
 
-/// The hints of a host.
+/// Hints for the GPUs of a host.
 pub(super) fn host(analysis: &Analysis, name: &str) -> anyhow::Result<Vec<HintPart>> {
     let place = analysis
         .place(name)
@@ -187,7 +187,7 @@ struct EndPart {
 struct PathPart {
     path_bits: u8,
     dlid: u16,
-    /// Switches on the way; null where the tables lead nowhere.
+    /// Number of switches on the path; null where the tables lead nowhere.
     hops: Option<usize>,
     problem: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `--adaptive`: groups for adaptive routing beside the routes, before anything goes to a switch.
+//! `--adaptive`: plans groups for adaptive routing in addition to the routes, without hardware.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -19,20 +19,21 @@ use serde::Serialize;
 use super::Bench;
 use super::stopwatch::{Stopwatch, milliseconds};
 
-/// The results of `--adaptive` beside routes.
+/// Results of `--adaptive`.
 pub(super) struct Adaptive {
     groups: AdaptivePlan,
     report: SetReport,
     recovery: Recovery,
     quality: Option<AdaptiveQuality>,
-    /// The writes from the fabric without faults, and whether they are those of `--fail`.
+    /// Writes that lead from the state before to these groups. `after_faults` tells whether that
+    /// state is the fabric without the faults of `--fail`, or switches without tables.
     writes: Blocks,
     after_faults: bool,
     plan: Duration,
     verify: Duration,
 }
 
-/// Routes and groups of a fabric before `--fail`.
+/// Routes and groups of the fabric before the faults of `--fail`.
 pub(super) struct Before {
     pub(super) bench: Bench,
     guids: Vec<Guid>,
@@ -56,7 +57,7 @@ impl Before {
         })
     }
 
-    /// The LIDs of all ports, as the manager remembers them over a fault.
+    /// LIDs of all ports, as the manager remembers them when faults occur.
     pub(super) fn claims(&self) -> Claims {
         let ports = self.bench.fabric.end_ports();
         let claims = ports.filter_map(|(at, port)| {
@@ -66,7 +67,7 @@ impl Before {
         claims.collect()
     }
 
-    /// Options to route the fabric after a fault as the manager does.
+    /// Options that route the fabric after a fault as the manager does.
     pub(super) fn options(&self, options: &Options) -> Options {
         Options {
             previous_ranking: self.ranking.clone(),
@@ -74,14 +75,14 @@ impl Before {
         }
     }
 
-    /// The state of the switches of `topology` before.
+    /// Tables that the switches of `topology` held before the fault.
     fn held(&self, topology: &Topology) -> (Tables, AdaptiveTables) {
         let (mut tables, mut groups) = (Tables::default(), AdaptiveTables::default());
         for switch in topology.switches() {
             let place = self.guids.binary_search(&switch.guid).ok();
             let lft = place.map(|place| self.tables.lfts[place].clone());
             tables.lfts.push(lft.unwrap_or_default());
-            // Switches are numbered by 32 bits.
+            // Switch indexes have 32 bits.
             let at = place.map(|place| SwitchIdx(place as u32));
             let table = at.and_then(|at| self.groups.tables.table(at));
             groups
@@ -123,7 +124,7 @@ fn groups(
     })?)
 }
 
-/// Groups for `routing`, with their proof and, on request, their load.
+/// Plans and proves groups for `routing`, and measures their load if `quality` is set.
 pub(super) fn of(
     bench: &Bench,
     routing: &Routing,
@@ -164,14 +165,14 @@ pub(super) fn of(
 pub(super) struct AdaptivePart {
     leaves: usize,
     groups: usize,
-    /// Groups that switches hold, all switches together, and ports in them.
+    /// Number of groups that switches hold, over all switches, and number of ports in them.
     held_groups: usize,
     group_ports: usize,
     free_entries: usize,
     fixed_entries: usize,
     verify: SetsPart,
     links: usize,
-    /// Links that a switch cannot replace by another port of a group.
+    /// Number of links that a switch cannot replace by another port of a group.
     sole_links: usize,
     writes: WritesPart,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! `--compare`: the same fabric by several engines.
+//! `--compare`: routes the same fabric with several engines.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -22,21 +22,21 @@ struct Comparison {
 
 #[derive(Serialize)]
 struct Contender {
-    /// The requested engine.
+    /// Requested engine.
     asked: &'static str,
-    /// The engine that routed: for `auto` the one that it chose.
+    /// Engine that routed, for `auto` the chosen one; null where no tables were made.
     name: Option<&'static str>,
-    /// Its reason; or why it gave no tables.
+    /// Reason why the engine was chosen, or why it made no tables.
     reason: String,
     route_ms: Option<f64>,
     verify: Option<VerifyPart>,
     quality: Option<QualityPart>,
 }
 
-/// The requested engine, and its result.
+/// Requested engine, and its result.
 type Outcome = (&'static str, anyhow::Result<Measured>);
 
-/// Prints the comparison; success when every engine gave sound tables.
+/// Prints the comparison. The exit code reports success if every engine made sound tables.
 pub(super) fn run(
     bench: &Bench,
     kinds: &[EngineKind],

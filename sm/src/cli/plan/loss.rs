@@ -1,4 +1,4 @@
-//! `--whatif`: the consequences of a loss.
+//! `--whatif`: predicts the consequences of a loss.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use super::{Bench, exit_code, report};
 use crate::cli::Format;
 use crate::cli::output::{print, print_json};
 
-/// The cable or node to lose, by name.
+/// Cable or node to lose, by name.
 #[derive(Clone, Debug)]
 pub(super) enum LossSpec {
     Unlink(Selector),
@@ -63,7 +63,7 @@ struct Foreseen {
     credit_loop_free: bool,
 }
 
-/// Prints the consequences; success when a new plan would be put into force.
+/// Prints the consequences. The exit code reports success if a new plan would be put into force.
 pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Result<ExitCode> {
     let fabric = Arc::new(bench.fabric.clone());
     let names = Names::new(fabric.clone(), bench.policy.ports.subnet_prefix);
@@ -128,7 +128,7 @@ fn foreseen(bench: &Bench, fabric: &Fabric, loss: Loss, found: &Consequence) -> 
     }
 }
 
-/// The most names of a list in the text; JSON has all.
+/// Number of names that the text shows of a list; JSON has all.
 const SHOWN: usize = 8;
 
 fn list(names: &[String]) -> String {

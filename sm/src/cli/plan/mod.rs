@@ -137,18 +137,18 @@ Examples:
   rsm plan fabric.txt --whatif unlink=leaf-03:33
   rsm plan fabric.txt --whatif remove=0x0002c90300001234";
 
-/// A fabric with LIDs, ready to be routed.
+/// Fabric with LIDs, ready to be routed.
 struct Bench {
     fabric: Fabric,
     lids: LidPlan,
     netlist: Netlist,
-    /// Switches at both ends of cables that [`PlanArgs::fail`] has taken.
+    /// Switches at both ends of the cables that [`PlanArgs::fail`] has removed.
     missing: Vec<(Guid, Guid)>,
     topology: Arc<Topology>,
     policy: Policy,
     order: HostOrder,
     options: Options,
-    /// Of [`PlanArgs::seed`] and the names of the adapters.
+    /// Settings of measurements: [`PlanArgs::seed`], and the names of the adapters.
     settings: Settings,
     read: Duration,
     model: Duration,
@@ -157,11 +157,11 @@ struct Bench {
 /// Tables, with their proof and measurements.
 struct Measured {
     tables: Tables,
-    /// The engine that made them.
+    /// Engine that made the tables.
     engine: &'static str,
-    /// The engine's reason, or the source of the tables.
+    /// Engine's reason, or the source of the tables.
     reason: String,
-    /// The level of each switch, where they follow levels.
+    /// Level of each switch; `None` where the engine does not route by levels.
     ranks: Option<Vec<u8>>,
     report: Report,
     quality: Option<Quality>,
@@ -219,7 +219,8 @@ fn exit_code(sound: bool) -> ExitCode {
     }
 }
 
-/// The fabric, with `faults`; what is remembered of it without them comes from `before`.
+/// Prepares the fabric with `faults`. `before` supplies what the manager remembers of the fabric
+/// without them.
 fn prepare(
     args: &PlanArgs,
     faults: Option<&str>,
@@ -280,7 +281,7 @@ fn prepare(
     })
 }
 
-/// The fabric with `faults`, and the switches at the ends of the cables that are gone.
+/// Fabric with `faults`, and the switches at both ends of the removed cables.
 fn broken(netlist: Netlist, faults: &str) -> anyhow::Result<(Netlist, Vec<(Guid, Guid)>)> {
     let intact = trunks(&netlist);
     let netlist = generate::fail(netlist, faults)?;
@@ -290,7 +291,7 @@ fn broken(netlist: Netlist, faults: &str) -> anyhow::Result<(Netlist, Vec<(Guid,
     Ok((netlist, missing))
 }
 
-/// The planner's policy by the command line, with the files that it names.
+/// Planner's policy from the command line and the files that it names.
 fn policy(args: &PlanArgs) -> anyhow::Result<Policy> {
     let root_guids = root_guids(args.root_guid_file.as_deref())?;
     let files = RoutingConfig {
@@ -318,7 +319,7 @@ fn policy(args: &PlanArgs) -> anyhow::Result<Policy> {
     })
 }
 
-/// The cables between switches.
+/// Cables between switches, as pairs of ends.
 fn trunks(netlist: &Netlist) -> Vec<[(Guid, PortNum); 2]> {
     let nodes = netlist.nodes();
     let cables = netlist.cables().iter().map(|cable| [cable.a, cable.b]);
@@ -350,7 +351,7 @@ fn route(bench: &Bench, kind: EngineKind, quality: bool) -> anyhow::Result<Measu
     })
 }
 
-/// Routes with groups for adaptive routing beside them.
+/// Routes, and plans groups for adaptive routing as well.
 fn route_adaptively(
     bench: &Bench,
     before: Option<&Before>,
@@ -372,7 +373,8 @@ fn route_adaptively(
 }
 
 impl Measured {
-    /// Measures tables that took `route` to make, or to read, on the lanes that they need.
+    /// Measures tables on the lanes that they need. `route` is the time that was spent to make or
+    /// read them.
     fn of(
         bench: &Bench,
         tables: Tables,

@@ -1,4 +1,4 @@
-//! Figures of quality, for people and programs.
+//! Prints figures of quality, for people and programs.
 
 use std::io::{self, Write};
 

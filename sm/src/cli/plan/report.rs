@@ -1,4 +1,4 @@
-//! The result of `rsm plan`, for people and programs.
+//! Prints the result of `rsm plan`, for people and programs.
 
 use std::io::{self, Write};
 
@@ -43,13 +43,13 @@ struct EnginePart {
     reason: String,
 }
 
-/// The order of hosts and rails that routes are spread by.
+/// Order of hosts and rails by which routes are spread.
 #[derive(Serialize)]
 struct OrderPart {
     compute_ports: usize,
     leaves: usize,
     places_per_leaf: u32,
-    /// Ports with a known category.
+    /// Number of ports with a known category.
     categories: usize,
 }
 

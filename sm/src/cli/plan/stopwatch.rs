@@ -1,8 +1,8 @@
-//! Time and memory that a command takes.
+//! Measures time and memory of a command.
 
 use std::time::{Duration, Instant};
 
-/// Measures stages one after the other.
+/// Measures successive stages.
 pub(super) struct Stopwatch(Instant);
 
 impl Stopwatch {
@@ -14,7 +14,7 @@ impl Stopwatch {
         Stopwatch(Instant::now())
     }
 
-    /// The time since the start or the last lap.
+    /// Time since the start or the last lap.
     #[expect(
         clippy::disallowed_methods,
         reason = "a command line that says how long it took"
@@ -25,12 +25,13 @@ impl Stopwatch {
     }
 }
 
-/// A time in milliseconds.
+/// Converts a duration to milliseconds.
 pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The most memory that this process had resident so far, if the system states it.
+/// Largest resident memory of this process so far, in bytes; `None` where the system does not state
+/// it.
 pub(super) fn memory_peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -1,4 +1,4 @@
-//! `--tables`: tables that another subnet manager computed.
+//! `--tables`: reads tables that another subnet manager computed.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use rsm_routing::lfts::{self, Fit};
 use super::stopwatch::Stopwatch;
 use super::{Bench, Measured};
 
-/// The largest file of tables that is read, in bytes: 4,000 switches with 49,151 LIDs each, 80
-/// bytes an entry.
+/// Largest size of a file of tables that is read, in bytes: 4,000 switches with 49,151 LIDs each,
+/// 80 bytes per entry.
 const FILE_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
 pub(super) fn measure(bench: &Bench, file: &Path, quality: bool) -> anyhow::Result<Measured> {
@@ -44,7 +44,7 @@ pub(super) fn measure(bench: &Bench, file: &Path, quality: bool) -> anyhow::Resu
     })
 }
 
-/// Mismatches between the file and the fabric.
+/// Describes the mismatches between the file and the fabric.
 fn misfits(fit: &Fit) -> Vec<String> {
     let counts = [
         (fit.without_table.len(), "switches have no table in it"),

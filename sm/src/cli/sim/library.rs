@@ -1,22 +1,23 @@
-//! The library that stands in for the umad devices of a program.
+//! Finds the library that simulates the umad devices of a program.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-/// The file name of the library.
+/// File name of the library.
 const FILE: &str = "librsm_sim_preload.so";
 
-/// Folders of the library, relative to that of rsm: as Cargo builds it, and as packages install it.
+/// Folders to look in, relative to that of rsm: as Cargo builds the library, and as packages
+/// install it.
 const FOLDERS: [&str; 2] = ["", "../lib/rsm"];
 
 /// Characters that end a path in `LD_PRELOAD` (ld.so(8)).
 const SEPARATORS: [char; 2] = [':', ' '];
 
-/// The absolute path of the library: `given`, or that of the first of [`FOLDERS`] which has one.
+/// Absolute path of the library: `given`, or the first one found in [`FOLDERS`].
 ///
 /// # Errors
-/// There is no such file, or the system's loader cannot be told its path.
+/// No such file exists, or the system's loader cannot be told its path.
 pub(super) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     let path = match given {
         Some(path) => path.to_owned(),

@@ -1,9 +1,10 @@
 //! `rsm sim`: a simulated fabric for programs written for real hardware.
 //!
 //! `rsm sim run` fails closed. A program that the preloaded library does not reach would run on the
-//! umad devices of this machine, a subnet manager on the site's fabric. So rsm starts a program only
-//! after three proofs: the [`library`] is there; a [`probe`], which is rsm itself in the program's
-//! environment, sees the simulated device; and the [`program`]'s own loader loads the library.
+//! umad devices of this machine, a subnet manager on the site's fabric. So rsm starts a program
+//! only after three proofs: the [`library`] is there; a [`probe`], which is rsm itself in the
+//! program's environment, sees the simulated device; and the [`program`]'s own loader loads the
+//! library.
 
 mod library;
 mod probe;
@@ -114,7 +115,8 @@ fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Becomes the program, once it is proven that the program cannot see this machine's devices.
+/// Replaces this process by the program, after proving that the program cannot see this machine's
+/// devices.
 fn run_there(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (name, arguments) = args.command.split_first().context("no program is named")?;
     // The program and its children may change their directory.
@@ -130,7 +132,7 @@ fn run_there(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Err(error).with_context(|| format!("cannot run {}", program.path().display()))
 }
 
-/// The environment by which a program sees the simulated node.
+/// Environment variables through which a program sees the simulated node.
 struct Surroundings(Vec<(&'static str, OsString)>);
 
 impl Surroundings {
@@ -158,5 +160,5 @@ impl Surroundings {
     }
 }
 
-/// The variable of the system's loader with libraries to load before those of a program.
+/// Variable that names libraries which the system's loader loads before those of a program.
 const PRELOAD: &str = "LD_PRELOAD";

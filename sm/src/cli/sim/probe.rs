@@ -1,4 +1,4 @@
-//! The proof that the umad device which a program sees is simulated.
+//! Proves that the umad device which a program sees is simulated.
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -8,10 +8,10 @@ use rsm_sim_host::seen;
 use super::Surroundings;
 use crate::cli::output::print;
 
-/// Runs rsm itself in the environment of the program, and has it look at its devices.
+/// Runs rsm itself in the environment of the program, and lets it look at its devices.
 ///
 /// # Errors
-/// They are not simulated, with the reason.
+/// The devices are not simulated; the error states the reason.
 pub(super) fn prove(surroundings: &Surroundings) -> anyhow::Result<()> {
     let rsm = std::env::current_exe().context("the path of rsm is not known")?;
     let mut command = Command::new(rsm);
@@ -32,7 +32,7 @@ pub(super) fn prove(surroundings: &Surroundings) -> anyhow::Result<()> {
     )
 }
 
-/// Tells [`prove`] what this process sees.
+/// Tells [`prove`] which devices this process sees.
 pub(super) fn run() -> anyhow::Result<ExitCode> {
     seen::simulated_device()?;
     print(|out| out.write_all(seen::PROVEN.as_bytes()))?;

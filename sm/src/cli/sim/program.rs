@@ -1,4 +1,4 @@
-//! Programs that the preloaded library reaches, and those that it does not.
+//! Tells programs that the preloaded library reaches from those that it does not.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -15,27 +15,27 @@ use super::{PRELOAD, Surroundings};
 /// Set-user-ID and set-group-ID (inode(7)): the loader ignores `LD_PRELOAD` (ld.so(8)).
 const SET_ID: u32 = 0o6000;
 
-/// The extended attribute with a file's capabilities, with which the loader ignores `LD_PRELOAD` as
-/// well.
+/// Extended attribute with a file's capabilities; where it is set, the loader ignores `LD_PRELOAD`
+/// as well.
 const CAPABILITIES: &str = "security.capability";
 
-/// How many scripts may be each other's interpreters, as in Linux (`exec_binprm`).
+/// Number of scripts that may be each other's interpreters, as in Linux (`exec_binprm`).
 const MAX_SCRIPTS: usize = 5;
 
-/// The longest first line of a script that Linux reads, in bytes (`BINPRM_BUF_SIZE`).
+/// Longest first line of a script that Linux reads, in bytes (`BINPRM_BUF_SIZE`).
 const MAX_SCRIPT_LINE: usize = 256;
 
-/// A program to run on a simulated fabric.
+/// Program to run on a simulated fabric.
 #[derive(Debug)]
 pub(super) struct Program {
     path: PathBuf,
 }
 
 impl Program {
-    /// Finds a program: by its path, or by its name in `PATH`.
+    /// Finds a program by its path, or by its name in `PATH`.
     ///
     /// # Errors
-    /// There is none that may be executed.
+    /// No such program exists that may be executed.
     pub(super) fn find(name: &OsStr) -> anyhow::Result<Program> {
         let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
             vec![PathBuf::from(name)]
@@ -51,16 +51,16 @@ impl Program {
         Ok(Program { path })
     }
 
-    /// The path of the program.
+    /// Path of the program.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Proves that the loader of the program, or of the interpreter of the script, will load
-    /// `library`. The program does not run.
+    /// Proves that the loader of the program, or of the script's interpreter, will load `library`.
+    /// Does not run the program.
     ///
     /// # Errors
-    /// It will not, or it is not certain.
+    /// The loader will not load the library, or that is not certain.
     pub(super) fn prove_preloaded(
         &self,
         library: &Path,
@@ -95,16 +95,16 @@ fn is_executable(path: &Path) -> bool {
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// The kernel's reading of a program's file.
+/// Kind of a program's file, as the kernel reads it.
 #[derive(Debug, PartialEq, Eq)]
 enum Image {
-    /// `#!` and the interpreter's path.
+    /// Script, which begins with `#!` and the interpreter's path.
     Script { interpreter: PathBuf },
-    /// An ELF file that a loader links before it runs.
+    /// ELF file that a loader links before it runs.
     Dynamic { loader: PathBuf },
-    /// An ELF file without a loader.
+    /// ELF file without a loader.
     Static,
-    /// A format that this module does not know.
+    /// Format that this module does not know.
     Unknown,
 }
 
@@ -121,7 +121,7 @@ impl Image {
         elf(&file, &start)
     }
 
-    /// Proves that the program at `path`, which has this image, gets `library`.
+    /// Proves that the program at `path`, which has this image, loads `library`.
     fn prove(
         &self,
         path: &Path,
@@ -150,8 +150,8 @@ impl Image {
     }
 }
 
-/// Has the program's loader list what it would load. `--list` runs nothing of the program; glibc's
-/// and musl's loaders both have it.
+/// Lets the program's loader list what it would load. `--list` runs nothing of the program; glibc's
+/// and musl's loaders both support it.
 fn is_loaded(
     loader: &Path,
     path: &Path,
@@ -185,7 +185,7 @@ fn is_loaded(
 
 fn has_capabilities(path: &Path) -> io::Result<bool> {
     use rustix::io::Errno;
-    // A length of 0 asks for the size.
+    // A length of 0 only asks for the size.
     match rustix::fs::getxattr(path, CAPABILITIES, &mut [0u8; 0]) {
         Ok(_) => Ok(true),
         Err(Errno::NODATA | Errno::NOTSUP) => Ok(false),
@@ -193,7 +193,7 @@ fn has_capabilities(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// The interpreter in the first line of a script, after `#!`.
+/// Parses the interpreter from the first line of a script, after `#!`.
 fn script(line: &[u8]) -> Image {
     let line = line.split(|&byte| byte == b'\n').next().unwrap_or(&[]);
     let mut words = line
@@ -207,10 +207,10 @@ fn script(line: &[u8]) -> Image {
     }
 }
 
-/// `PT_INTERP` of elf(5): the segment with the path of the loader.
+/// `PT_INTERP` of elf(5): type of the segment that holds the loader's path.
 const LOADER_SEGMENT: u32 = 3;
 
-/// The longest path of a loader in bytes (`PATH_MAX`).
+/// Longest path of a loader, in bytes (`PATH_MAX`).
 const MAX_LOADER: u64 = 4096;
 
 /// Reads the headers of a 64-bit ELF file whose first bytes are `start` (elf(5)).
@@ -237,7 +237,7 @@ fn elf(file: &File, start: &[u8]) -> io::Result<Image> {
     Ok(Image::Static)
 }
 
-/// The eight bytes of `bytes` at `at`, as this machine orders them.
+/// Eight bytes of `bytes` at `at`, in the byte order of this machine.
 fn long(bytes: &[u8], at: usize) -> u64 {
     let mut long = [0; 8];
     long.copy_from_slice(&bytes[at..at + 8]);
@@ -265,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes `bytes` to an executable file.
+    /// Creates an executable file with the content `bytes`.
     fn executable(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);

@@ -1,12 +1,14 @@
-//! The collector of performance counters beside the core: a thread of its own, which sends through
-//! the transport by itself. Neither the core nor the SA waits for it, and it waits for neither.
+//! Runs the collector of performance counters beside the core, on a thread of its own that sends
+//! through the transport by itself. Neither the core nor the SA waits for it, and it waits for
+//! neither.
 //!
 //! ```text
 //! port ─▶ sink ─▶ inbox ─▶ collector ─▶ port
 //! core ─▶ snapshots ─────────┘   └─▶ readings ─▶ readers
 //! ```
 //!
-//! The inbox has a bound: an answer without room is counted, and asked for again.
+//! The inbox is bounded: an answer that finds no room is dropped and counted, and its counters are
+//! read again.
 
 mod worker;
 
@@ -31,12 +33,12 @@ use self::worker::Worker;
 use super::sa::TimeSource;
 use super::settings::health_policy;
 
-/// How many events can wait for the thread: more than the requests in flight
-/// ([`CountersConfig::window`]), with their notices. Beyond, answers are dropped, counted, and asked
-/// for again.
+/// Number of events that can wait for the thread: more than the requests in flight
+/// ([`CountersConfig::window`]), with their notices. Further answers are dropped and counted, and
+/// their counters are read again.
 const INBOX: usize = 256;
 
-/// The collector's settings by the configuration.
+/// Settings of the collector, from the configuration.
 fn collector(config: &Config) -> CountersConfig {
     let counters = &config.counters;
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
@@ -51,20 +53,21 @@ fn collector(config: &Config) -> CountersConfig {
     }
 }
 
-/// Takes the ports over a limit for the core, without waiting. Returns whether there was room.
+/// Takes the ports that exceed a limit for the core, without waiting. Returns whether there was
+/// room.
 pub(super) type ErrorsSink = Box<dyn FnMut(Arc<BTreeMap<PortKey, PortErrors>>) -> bool + Send>;
 
-/// The settings of the thread.
+/// Settings of the thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Settings {
     /// Settings of the collector.
     pub(super) collector: CountersConfig,
-    /// The limits from which on the core is told of a port.
+    /// Limits from which on the thread reports a port to the core.
     pub(super) limits: SymptomLimits,
 }
 
 impl Settings {
-    /// The settings of a configuration.
+    /// Settings from a configuration.
     pub(super) fn of(config: &Config) -> Settings {
         Settings {
             collector: collector(config),
@@ -73,25 +76,25 @@ impl Settings {
     }
 }
 
-/// Messages to the thread.
+/// Message to the thread.
 enum Call {
     Inbound(Box<Inbound>),
-    /// There is something in [`Orders`].
+    /// [`Orders`] holds something new.
     Wake,
 }
 
-/// The latest orders; a later one replaces an earlier one.
+/// Latest orders; a later order replaces an earlier one of the same kind.
 #[derive(Default)]
 struct Orders {
     snapshot: Mutex<Option<Arc<Snapshot>>>,
     settings: Mutex<Option<Settings>>,
     closing: AtomicBool,
-    /// Answers without room in the inbox.
+    /// Number of answers that found no room in the inbox.
     dropped: AtomicU64,
     shown: RwLock<CountersSnapshot>,
 }
 
-/// The collector before its port is open: it has a sink for the transport that opens it.
+/// Collector before its port is open: provides a sink to the transport that opens the port.
 pub(super) struct CountersSetup {
     inbox: SyncSender<Call>,
     calls: Receiver<Call>,
@@ -100,7 +103,7 @@ pub(super) struct CountersSetup {
 }
 
 impl CountersSetup {
-    /// A collector with this clock.
+    /// Creates a collector with this clock.
     pub(super) fn new(clock: TimeSource) -> CountersSetup {
         let (inbox, calls) = sync_channel(INBOX);
         CountersSetup {
@@ -111,7 +114,7 @@ impl CountersSetup {
         }
     }
 
-    /// The sink for the transport's datagrams of performance management. Never waits.
+    /// Sink for the transport's datagrams of performance management. Never waits.
     pub(super) fn sink(&self) -> Sink {
         let (inbox, orders) = (self.inbox.clone(), Arc::clone(&self.orders));
         Box::new(move |inbound| {
@@ -122,7 +125,7 @@ impl CountersSetup {
     }
 
     /// Starts to read through `port` as soon as a snapshot says that this subnet manager is master,
-    /// if `settings` enable it. Ports over a limit go to `errors`.
+    /// if `settings` enable it. Passes ports that exceed a limit to `errors`.
     ///
     /// # Errors
     /// The operating system cannot start a thread.
@@ -132,7 +135,7 @@ impl CountersSetup {
         port: Arc<dyn PerformancePort>,
         errors: ErrorsSink,
     ) -> anyhow::Result<CountersHandle> {
-        // Answers to an earlier process, which may still come, have other identifiers.
+        // Identifiers differ from those of an earlier process, whose answers may still arrive.
         let first_tid = std::process::id() << 16;
         let worker = Worker {
             collector: Collector::new(settings.collector, first_tid),
@@ -157,7 +160,7 @@ impl CountersSetup {
     }
 }
 
-/// The running collector.
+/// Handle of the running collector.
 pub(super) struct CountersHandle {
     inbox: SyncSender<Call>,
     orders: Arc<Orders>,
@@ -199,7 +202,7 @@ impl CountersHandle {
     }
 
     fn wake(&self) {
-        // Without room the thread is awake, and looks at its orders after each call.
+        // A full inbox keeps the thread awake, and the thread looks at its orders after each call.
         let _ = self.inbox.try_send(Call::Wake);
     }
 }

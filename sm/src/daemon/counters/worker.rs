@@ -16,32 +16,32 @@ use super::{Call, ErrorsSink, Orders};
 use crate::daemon::compute;
 use crate::daemon::sa::TimeSource;
 
-/// Time between two snapshots of the readings: each copies a pointer for each agent, of which a
-/// large fabric has 50,000.
+/// Time between two snapshots of the readings. Each snapshot copies a pointer for each agent, of
+/// which a large fabric has 50,000.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
-/// The service level where the plan names none.
+/// Service level that is used where the plan names none.
 const SL: u8 = 0;
 
-/// The thread that owns the collector.
+/// Thread that owns the collector.
 pub(super) struct Worker {
     pub(super) collector: Collector,
     pub(super) calls: Receiver<Call>,
     pub(super) orders: Arc<Orders>,
     pub(super) port: Arc<dyn PerformancePort>,
     pub(super) clock: TimeSource,
-    /// The limits from which on the core is told of a port.
+    /// Limits from which on the thread reports a port to the core.
     pub(super) limits: SymptomLimits,
     pub(super) errors: ErrorsSink,
-    /// The ports that the core was told of last.
+    /// Ports that were reported to the core last.
     pub(super) told: Arc<BTreeMap<PortKey, PortErrors>>,
-    /// When the readings are shown next; `None` while they are as shown.
+    /// Time when the readings are shown next; `None` while there are no new ones.
     pub(super) show_at: Option<Time>,
 }
 
 impl Worker {
     pub(super) fn run(mut self) {
-        // Hosts and convergence come first.
+        // Hosts and convergence take precedence.
         compute::step_back();
         while !self.orders.closing.load(Ordering::Acquire) {
             self.obey();
@@ -116,12 +116,12 @@ impl Worker {
         let now = (self.clock)();
         let snapshot = self.collector.snapshot(now);
         self.tell_errors(&snapshot, now);
-        // Dropped after the lock is free: it may be the last owner of many readings.
+        // Dropped after the lock is released: this may be the last owner of many readings.
         let before = std::mem::replace(&mut *self.orders.shown.write(), snapshot);
         drop(before);
     }
 
-    /// Tells the core of the ports over a limit, where they are others than before.
+    /// Tells the core which ports exceed a limit, if they changed.
     fn tell_errors(&mut self, counters: &CountersSnapshot, now: Time) {
         let over = evidence(counters, &self.limits, now);
         if over == *self.told {
@@ -131,7 +131,7 @@ impl Worker {
         if (self.errors)(over.clone()) {
             self.told = over;
         } else {
-            // The core has much to do. It is told with the next snapshot.
+            // The core is busy; it is told with the next snapshot.
             self.show_soon(now);
         }
     }
@@ -149,7 +149,7 @@ impl Worker {
     }
 }
 
-/// The subnet of a snapshot, for the collector.
+/// Extracts the subnet of a snapshot for the collector.
 fn counted(snapshot: &Snapshot) -> CountedSubnet {
     CountedSubnet {
         is_master: snapshot.role == Role::Master,

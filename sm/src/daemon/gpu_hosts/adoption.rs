@@ -1,4 +1,4 @@
-//! Inventories of the store in place of those in force: at the start, and from the master.
+//! Takes over inventories of the store: at the start, and from the master.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use rsm_gdr::hosts::GpuInventory;
 
 use super::{GpuHosts, Report, State};
-use crate::daemon::memory::{StoredGpus, set_machine_type, stored_bytes};
+use crate::daemon::persistence::{StoredGpus, set_machine_type, stored_bytes};
 
 impl GpuHosts {
-    /// Takes over the inventories of a store. A host that has reported to this manager in this run,
-    /// and later than the store says, keeps its inventory. A host that the store does not have is
-    /// forgotten, unless an earlier version wrote the store. Returns the inventories in force.
+    /// Takes over the inventories of a store, and returns those in force. A host that reported to
+    /// this manager in this run, later than the store says, keeps its inventory. A host that the
+    /// store does not have is forgotten, unless an earlier version wrote the store.
     pub(in crate::daemon) fn adopt(&self, stored: StoredGpus) -> Arc<GpuInventory> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -29,7 +29,7 @@ impl GpuHosts {
 }
 
 impl State {
-    /// The state at the start.
+    /// State at the start.
     pub(super) fn of(stored: StoredGpus) -> State {
         let mut state = State::default();
         let (inventory, reports) = joined(&state, &stored);
@@ -38,7 +38,7 @@ impl State {
         state
     }
 
-    /// Takes over all but the inventories themselves.
+    /// Takes over everything except the inventories themselves.
     fn take(
         &mut self,
         reports: BTreeMap<String, Report>,
@@ -54,7 +54,7 @@ impl State {
     }
 }
 
-/// The inventories of the store and those that stay, with their reports.
+/// Joins the inventories of the store with those that stay, and their reports.
 fn joined(state: &State, stored: &StoredGpus) -> (GpuInventory, BTreeMap<String, Report>) {
     let mut inventory = stored.inventory.clone();
     let mut reports = BTreeMap::new();
@@ -104,7 +104,7 @@ fn joined(state: &State, stored: &StoredGpus) -> (GpuInventory, BTreeMap<String,
     (inventory, reports)
 }
 
-/// Whether two have the same inventories, whenever they came.
+/// Tells whether two sets hold the same inventories, ignoring the times of import.
 fn is_same(one: &GpuInventory, other: &GpuInventory) -> bool {
     let (hosts, others) = (one.hosts(), other.hosts());
     let is_alike = |name: &String| match (hosts.get(name), others.get(name)) {

@@ -1,9 +1,9 @@
-//! The inventories of GPU hosts, joined with the snapshot in force.
+//! Keeps the inventories of GPU hosts, and joins them with the snapshot in force.
 //!
 //! A host reports the digest of its inventory, and the inventory only where the manager does not
-//! know the digest. When a host reported is kept beside the inventory: a report without news makes
-//! no new inventory, no plan and no analysis, and the store writes changed inventories alone. A
-//! thread passes the inventories of one second to the core together.
+//! know the digest. The time of a host's report is kept beside the inventory: a report without news
+//! makes no new inventory, no plan and no analysis, and the store writes changed inventories only.
+//! A thread passes all inventories that arrive within one second to the core together.
 
 mod adoption;
 mod publisher;
@@ -25,34 +25,36 @@ use rsm_view::publish::View;
 use tokio::sync::watch;
 
 pub(super) use self::publisher::{Tell, publish};
-use super::memory::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
+use super::persistence::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
 
-/// The most bytes of all inventories in the store: ten times those of 5,632 hosts with eight GPUs.
+/// Upper bound of all inventories in the store, in bytes: ten times those of 5,632 hosts with eight
+/// GPUs.
 const TEXTS_MAX: usize = 256 << 20;
 
-/// Seconds between two times at which the store gets the times of reports: hosts report without news
-/// every minute or so, and each such write would be a row.
+/// Seconds between two writes of report times to the store. Hosts report without news every minute
+/// or so, and each write would change a row.
 const SAVE_SEEN: u64 = 300;
 
 /// Inventories for the store.
 pub(super) struct SavedGpus {
-    /// The inventories, with the times of their imports.
+    /// Inventories, with the times of their imports.
     pub(super) inventory: Arc<GpuInventory>,
-    /// When hosts last reported; `None`: as before.
+    /// Host name → time of the last report, in seconds since the Unix epoch; `None` where the
+    /// stored times stay.
     pub(super) seen: Option<BTreeMap<String, u64>>,
 }
 
-/// Takes inventories for the store; does not wait.
+/// Takes inventories for the store. Does not wait.
 pub(super) type Keep = Box<dyn Fn(SavedGpus) + Send + Sync>;
 
 /// Keeps inventories, and joins them with the fabric on request.
 pub(super) struct GpuHosts {
     view: Arc<View>,
     keep: Keep,
-    /// Seconds after which an inventory is stale; `None`: never.
+    /// Seconds after which an inventory is stale; `None` for never.
     max_age: Option<u64>,
     state: Mutex<State>,
-    /// The last analysis. Apart from the state: hosts report while an analysis is made.
+    /// Last analysis. Locked apart from the state, because hosts report while an analysis is made.
     joined: Mutex<Option<Joined>>,
     /// Number of changes of the inventories.
     changes: watch::Sender<u64>,
@@ -61,33 +63,33 @@ pub(super) struct GpuHosts {
 #[derive(Default)]
 struct State {
     inventory: Arc<GpuInventory>,
-    /// When hosts have reported, by name; each has an inventory of its own.
+    /// Host name → its last report. Each host here has an inventory of its own.
     reports: BTreeMap<String, Report>,
     /// Names under which a second machine has reported.
     taken_twice: BTreeSet<String>,
     /// Hosts whose inventories in the store cannot be read, until they report again.
     unreadable: BTreeSet<String>,
-    /// Bytes of all inventories in the store.
+    /// Size of all inventories in the store, in bytes.
     bytes: usize,
-    /// Whether hosts have reported since the store got the times of reports, and when that was.
+    /// Whether hosts have reported since `saved_at`, when the store last got the times of reports.
     has_news: bool,
     saved_at: u64,
 }
 
-/// The last report of a host.
+/// Last report of a host.
 #[derive(Clone, Copy)]
 struct Report {
-    /// When it came, in seconds since the Unix epoch.
+    /// Time of the report, in seconds since the Unix epoch.
     seen: u64,
-    /// The digest of the inventory; `None` after a restart or a takeover.
+    /// Digest of the inventory; `None` after a restart or a takeover.
     digest: Option<InventoryDigest>,
-    /// The report came to this manager in this run.
+    /// Whether the report came to this manager in this run.
     is_own: bool,
-    /// Bytes of the inventory in the store.
+    /// Size of the inventory in the store, in bytes.
     bytes: usize,
 }
 
-/// An analysis and its input.
+/// Analysis and its inputs.
 struct Joined {
     generation: u64,
     inventory: Arc<GpuInventory>,
@@ -114,7 +116,7 @@ impl GpuHosts {
         }
     }
 
-    /// The inventory in force.
+    /// Inventory in force.
     fn inventory(&self) -> Arc<GpuInventory> {
         self.state.lock().inventory.clone()
     }
@@ -139,7 +141,7 @@ impl GpuHosts {
         });
     }
 
-    /// Stores the times of reports, if there were any since the last time.
+    /// Stores the times of reports, if any arrived since the last call.
     pub(super) fn save_seen(&self) {
         let now = self.seconds();
         let mut state = self.state.lock();
@@ -154,7 +156,8 @@ impl GpuHosts {
         }
     }
 
-    /// The same, from time to time.
+    /// Stores the times of reports as [`GpuHosts::save_seen`] does, but at most once every
+    /// [`SAVE_SEEN`] seconds.
     fn save_seen_at_times(&self) {
         let saved_at = self.state.lock().saved_at;
         if self.seconds().saturating_sub(saved_at) >= SAVE_SEEN {
@@ -176,7 +179,7 @@ impl GpuHosts {
         self.max_age.is_some_and(|most| age > most)
     }
 
-    /// The inventory in force with the times of the last reports, and the hosts that are stale.
+    /// Inventory in force with the times of the last reports, and the stale hosts.
     fn reported(&self, now: u64) -> (Arc<GpuInventory>, Vec<String>, Vec<(String, u64)>) {
         let state = self.state.lock();
         let reports = state.reports.iter();
@@ -188,9 +191,9 @@ impl GpuHosts {
         (state.inventory.clone(), stale, seen)
     }
 
-    /// Whether `import` can be of another machine than the inventory of the same name, which is
-    /// not stale: adapters are exchanged, added and lost a few at a time, so that at least half of
-    /// the GUIDs of both are the same.
+    /// Refuses `import` if it comes from another machine than the inventory of the same name,
+    /// unless that is stale. Adapters are exchanged, added and lost a few at a time, so at least
+    /// half of the GUIDs of both must be the same.
     fn refuse_other_machine(
         &self,
         state: &mut State,
@@ -228,7 +231,7 @@ impl GpuHosts {
     }
 }
 
-/// The GUIDs of a host's adapters and their ports; those of virtual functions come and go.
+/// GUIDs of a host's adapters and their ports. Leaves out virtual functions, which come and go.
 fn guids(host: &HostInventory) -> BTreeSet<Guid> {
     let physical = (0..host.hca_ports.len()).filter(|&port| !host.is_virtual_function(port));
     physical
@@ -238,7 +241,7 @@ fn guids(host: &HostInventory) -> BTreeSet<Guid> {
         .collect()
 }
 
-/// The bytes of an inventory in the store, which refuses it where it is too long.
+/// Size of an inventory in the store, in bytes. An error where it is too long.
 fn checked_bytes(host: &HostInventory) -> Result<usize, GpuImportError> {
     let bytes = stored_bytes(host);
     if bytes > TEXT_MAX {
@@ -248,7 +251,7 @@ fn checked_bytes(host: &HostInventory) -> Result<usize, GpuImportError> {
     Ok(bytes)
 }
 
-/// The service levels on which switches pick among several ports now.
+/// Service levels on which switches choose among several ports now, one bit each.
 fn adaptive_levels(snapshot: &Snapshot) -> u16 {
     let plan = snapshot.plan.as_deref();
     let adaptive = plan.and_then(|plan| plan.adaptive.as_deref());
@@ -343,7 +346,7 @@ impl Gpus for GpuHosts {
             state
                 .inventory
                 .may_insert(imports.map(|import| (&*import.host, &import.inventory)))?;
-            // Copied only while an analysis or the store holds it.
+            // `make_mut` copies only while an analysis or the store holds the inventory.
             let inventory = Arc::make_mut(&mut state.inventory);
             for (import, new) in changed {
                 inventory.insert(&import.host, import.inventory.clone(), now)?;

@@ -1,4 +1,5 @@
-//! The thread that passes inventories to the core, and their findings to all other findings.
+//! Passes inventories to the core, and their findings to the daemon's findings, on a thread of its
+//! own.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -17,14 +18,15 @@ use crate::daemon::findings::{DaemonFindings, Part};
 /// Takes each new inventory.
 pub(in crate::daemon) type Tell = Box<dyn Fn(Arc<GpuInventory>) + Send + Sync>;
 
-/// How often the thread looks for changes. Hosts report one by one: all reports of this time are
+/// Time between two checks for changes. Hosts report one by one: all reports within this time make
 /// one new inventory for the core, which plans again for each, and one analysis.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The most findings that are published one by one; one more tells how many others there are.
+/// Upper bound of the findings that are published one by one; one more tells how many others there
+/// are.
 const MOST_FINDINGS: usize = 1_000;
 
-/// Hosts that a finding names; it counts the others.
+/// Number of hosts that a finding names; it counts the others.
 const NAMES_SHOWN: usize = 10;
 
 /// Starts the thread, which ends with `hosts`. `tell` takes each new inventory; `findings` get the
@@ -58,16 +60,16 @@ struct Publisher {
     hosts: Weak<GpuHosts>,
     tell: Tell,
     findings: DaemonFindings,
-    /// The inventory that the core has.
+    /// Inventory that the core has.
     told: Arc<GpuInventory>,
-    /// Inventories that were reported as unreadable.
+    /// Hosts whose inventories were reported as unreadable.
     unreadable: BTreeSet<String>,
-    /// The analysis whose findings are published.
+    /// Analysis whose findings are published; `None` before the first one.
     published: Option<Arc<Analysis>>,
 }
 
 impl Publisher {
-    /// Passes on what has changed. Returns whether there are still hosts to look after.
+    /// Passes on what has changed. Returns false once the [`GpuHosts`] are gone.
     fn turn(&mut self) -> bool {
         let Some(hosts) = self.hosts.upgrade() else {
             return false;
@@ -108,7 +110,7 @@ impl Publisher {
     }
 }
 
-/// The text about inventories of the store that cannot be read.
+/// Text about inventories of the store that cannot be read; `None` where all can.
 fn unreadable(names: &BTreeSet<String>) -> Option<String> {
     let shown: Vec<&str> = names.iter().take(NAMES_SHOWN).map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMES_SHOWN);
@@ -126,7 +128,7 @@ fn unreadable(names: &BTreeSet<String>) -> Option<String> {
     })
 }
 
-/// The findings as all others are.
+/// Converts the findings to the form of all others.
 fn published(findings: &[GpuFinding]) -> Vec<Finding> {
     let one = |finding: &GpuFinding| {
         let text = format!(

@@ -5,7 +5,7 @@ use rsm_gdr::import::{InventoryFormat, import};
 use rsm_store::{ChangeSet, Persisted};
 
 use super::*;
-use crate::daemon::memory::GpuRows;
+use crate::daemon::persistence::GpuRows;
 
 /// A clock that the test sets, in seconds.
 #[derive(Clone)]
@@ -121,7 +121,7 @@ fn repeated_report_changes_nothing_but_the_age() {
     clock.store(100, Ordering::Relaxed);
     assert!(hosts.check("gpu-1", &[1; 32]));
     assert!(!hosts.check("gpu-1", &[2; 32]));
-    // The same inventory in other words, as after a restart of the server.
+    // A host sends the same inventory in other words after its server has restarted.
     let imported = hosts.import_hosts(vec![report("gpu-1", host(), 2)]);
     assert_eq!(imported.expect("room"), 0);
     assert!(hosts.check("gpu-1", &[2; 32]));

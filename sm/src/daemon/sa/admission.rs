@@ -1,32 +1,34 @@
-//! Admission control of the SA under overload.
+//! Controls admission to the SA under overload.
 //!
 //! As long as there is plenty of room, the SA admits every request. When room is short, it answers
-//! BUSY to requesters above their rate, so that the others still find room.
+//! BUSY to requesters that exceed their rate, so that the others still find room.
 
 use rsm_ids::Lid;
 use rsm_mad::Time;
 
-/// Requests a second that a requester may send while room is short. A starting host sends some
+/// Requests per second that a requester may send while room is short. A starting host sends some
 /// tens; one that resolves paths to all others sends as fast as it gets answers.
 const RATE: u64 = 2_000;
 
-/// Requests that a requester may send at once.
+/// Number of requests that a requester may send at once.
 const BURST: u64 = 256;
 
-/// Number of requesters with a bucket of their own: every unicast LID, 768 KiB.
+/// Number of requesters that have a bucket of their own: every unicast LID. The buckets take 768
+/// KiB.
 const REQUESTERS: usize = 0xC000;
 
-/// One request, in the unit of the buckets: at a rate of one a second a nanosecond adds 1.
+/// Cost of one request, in the unit of the buckets: at a rate of one per second a nanosecond adds
+/// 1.
 const TOKEN: u64 = 1_000_000_000;
 
-/// The remaining tokens of a requester.
+/// Remaining tokens of a requester.
 #[derive(Clone, Copy)]
 struct Bucket {
     tokens: u64,
     at: Time,
 }
 
-/// A bucket of tokens for each LID.
+/// Buckets of tokens, one for each LID.
 pub(super) struct Admission {
     buckets: Vec<Bucket>,
 }
@@ -44,7 +46,7 @@ impl Admission {
 
     /// Takes a token of the requester at `lid`. Returns whether it had one.
     pub(super) fn take(&mut self, lid: Lid, now: Time) -> bool {
-        // Only a unicast LID is a valid source; all others share a bucket.
+        // Only a unicast LID is a valid source; all other LIDs share a bucket.
         let index = if lid.is_unicast() { lid.index() } else { 0 };
         let Some(bucket) = self.buckets.get_mut(index) else {
             return false;

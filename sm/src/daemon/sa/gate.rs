@@ -1,4 +1,4 @@
-//! The entry of the SA's messages: on the thread that reads them, which never waits here.
+//! Admits or refuses the SA's messages, on the thread that reads them, which never waits here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,34 +17,34 @@ use super::TimeSource;
 use super::admission::Admission;
 use super::inbox::Inbox;
 
-/// How many messages can wait for an answer: a request of every unicast LID, and a reserve for
-/// other messages; 20 MB. It admits a whole subnet that starts at once: at more than a hundred
-/// thousand answers a second the last one waits half a second, less than the second after which a
-/// host repeats; after BUSY it would come back later than that.
+/// Number of messages that can wait for an answer: one request from every unicast LID, and a
+/// reserve for other messages; 20 MB. This admits a whole subnet that starts at once. At more than
+/// a hundred thousand answers a second the last one waits half a second, less than the second after
+/// which a host repeats; after BUSY it would come back later than that.
 pub(super) const ROOM: usize = LIDS + RESERVED;
 
-/// How many unicast LIDs there are (IBA 4.1.3).
+/// Number of unicast LIDs (IBA 4.1.3).
 const LIDS: usize = 0xBFFF;
 
-/// The reserve for other messages than requests: acknowledgements and answers, without which no
-/// room becomes free.
+/// Reserve for messages other than requests: acknowledgements and answers, without which no room
+/// becomes free.
 const RESERVED: usize = 1024;
 
-/// Waiting messages from which on each requester is held to its rate: with fewer, an answer takes a
-/// few milliseconds at most.
+/// Number of waiting messages from which on each requester is held to its rate. With fewer, an
+/// answer takes a few milliseconds at most.
 const CONTENDED: usize = 1024;
 
-/// A message and its time of arrival.
+/// Message and its time of arrival.
 pub(super) struct Arrival {
     pub(super) what: SaInbound,
     pub(super) at: Time,
 }
 
-/// An item for the thread of the SA.
+/// Item for the thread of the SA.
 pub(super) enum Call {
     /// A message.
     Arrival(Arrival),
-    /// A notice from a port to the subnet manager.
+    /// Notice from a port to the subnet manager.
     Notice(Box<Notice>),
     /// Wakes the thread for other work.
     Wake,
@@ -54,7 +54,7 @@ pub(super) enum Call {
 pub(super) struct Gate {
     pub(super) inbox: Inbox,
     pub(super) statistics: Arc<Statistics>,
-    /// Whether the SA answers requests. While it does not, requests without room get no BUSY
+    /// Whether the SA answers requests. While it does not, requests that find no room get no BUSY
     /// either.
     pub(super) serving: Arc<AtomicBool>,
     pub(super) clock: TimeSource,
@@ -102,13 +102,13 @@ impl Gate {
     }
 }
 
-/// A message that needs an answer.
+/// Message that needs an answer.
 struct Question {
     header: SaHeader,
     remote: RemoteAddress,
 }
 
-/// The question in a message: a request, or the first packet of a longer one.
+/// Extracts the question from a message: a request, or the first packet of a longer one.
 fn question(what: &SaInbound) -> Option<Question> {
     let (bytes, remote) = match what {
         SaInbound::Datagram(datagram) => (&datagram.mad[..], datagram.remote),
@@ -128,7 +128,7 @@ fn question(what: &SaInbound) -> Option<Question> {
     })
 }
 
-/// An answer without records, in one datagram: to the request with this header, or in place of the
+/// Answer without records, in one datagram, to the request with this header, or in place of the
 /// answer with it. `None` if the method has no answer.
 pub(super) fn refusal(header: &SaHeader, status: Status) -> Option<MadBytes> {
     let method = header.mad().method();
@@ -222,7 +222,7 @@ mod tests {
             sink(ask(5));
         }
         let refused = outbox.0.lock().len();
-        // The uncontended room, a burst, and the rate's tokens from meanwhile.
+        // Expects the uncontended room, a burst, and the tokens that the rate has added meanwhile.
         assert!((CONTENDED..ROOM / 2).contains(&(flood - refused)));
         assert_eq!(statistics.counters().busy, refused as u64);
 
@@ -240,7 +240,7 @@ mod tests {
             sink(ask(lid));
         }
         assert_eq!(outbox.0.lock().len(), before);
-        // Room ends even if no requester is above its rate.
+        // Room runs out although no requester exceeds its rate.
         for round in 0..600 {
             for lid in 1000..1100 {
                 sink(ask(lid + round));

@@ -1,5 +1,5 @@
-//! The queue of the SA's thread. Its memory follows the waiting calls, not its bound. At its bound
-//! it takes some twenty megabytes; nearly always it is empty.
+//! Queue of the SA's thread. Its memory follows the number of waiting calls, not its bound. At its
+//! bound it takes some twenty megabytes; it is nearly always empty.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -10,18 +10,18 @@ use rsm_mad::transport::SaPort;
 
 use super::gate::Call;
 
-/// The sending end, for any number of threads.
+/// Sending end, for any number of threads.
 #[derive(Clone)]
 pub(super) struct Inbox {
     calls: Sender<Call>,
     waiting: Arc<AtomicUsize>,
     room: usize,
-    /// The SA's port. Weak: the transport holds the gate, and so this, and must not keep the port
-    /// alive.
+    /// Port of the SA. A weak reference: the transport holds the gate, which holds this inbox and
+    /// must not keep the port alive.
     port: Arc<OnceLock<Weak<dyn SaPort>>>,
 }
 
-/// The receiving end, for the thread that answers.
+/// Receiving end, for the thread that answers.
 pub(super) struct Calls {
     calls: Receiver<Call>,
     waiting: Arc<AtomicUsize>,
@@ -31,7 +31,7 @@ pub(super) struct Calls {
 #[derive(Debug)]
 pub(super) struct NoRoom;
 
-/// An inbox in which `room` calls may wait.
+/// Creates an inbox in which `room` calls may wait.
 pub(super) fn inbox(room: usize) -> (Inbox, Calls) {
     let (sender, receiver) = channel();
     let waiting = Arc::new(AtomicUsize::new(0));
@@ -49,26 +49,26 @@ pub(super) fn inbox(room: usize) -> (Inbox, Calls) {
 }
 
 impl Inbox {
-    /// How many calls wait.
+    /// Number of calls that wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Names the port at which the thread may wait.
+    /// Sets the port at which the thread may wait.
     pub(super) fn attach(&self, port: &Arc<dyn SaPort>) {
-        // The first call counts: an SA has one port.
+        // Only the first call counts: an SA has one port.
         let _ = self.port.set(Arc::downgrade(port));
     }
 
-    /// The SA's port, while it exists.
+    /// Port of the SA; `None` once it is gone.
     pub(super) fn port(&self) -> Option<Arc<dyn SaPort>> {
         self.port.get().and_then(Weak::upgrade)
     }
 
-    /// Puts `call` at the end of the queue. Does not wait, and does not end a wait at the port: the
-    /// port does that for messages.
+    /// Appends `call` to the queue. Does not wait, and does not end a wait at the port: for
+    /// messages, the port does that.
     pub(super) fn put(&self, call: Call) -> Result<(), NoRoom> {
-        // Count before sending: the receiver must not count the call off first.
+        // Counts before sending: the receiver must not subtract the call before it was added.
         let has_room = self.waiting.fetch_add(1, Ordering::Relaxed) < self.room;
         if has_room && self.calls.send(call).is_ok() {
             return Ok(());
@@ -77,7 +77,8 @@ impl Inbox {
         Err(NoRoom)
     }
 
-    /// As [`Inbox::put`], for calls from outside the port.
+    /// Appends `call` as [`Inbox::put`] does, for calls from outside the port: also ends a wait at
+    /// the port.
     pub(super) fn post(&self, call: Call) -> Result<(), NoRoom> {
         let put = self.put(call);
         if let Some(port) = self.port() {
@@ -98,14 +99,14 @@ impl Calls {
         self.waiting.load(Ordering::Relaxed) == 0
     }
 
-    /// The first call, if one waits.
+    /// Takes the first call, if one waits.
     pub(super) fn try_take(&self) -> Result<Call, TryRecvError> {
         let call = self.calls.try_recv()?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         Ok(call)
     }
 
-    /// The first call. Waits for one for at most `timeout`.
+    /// Takes the first call. Waits for one for at most `timeout`.
     pub(super) fn take_within(&self, timeout: Duration) -> Result<Call, RecvTimeoutError> {
         let call = self.calls.recv_timeout(timeout)?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! The SA beside the core: a thread of its own, with its own inbox and its own port. No request
+//! Runs the SA beside the core, on a thread of its own with its own inbox and port. No request
 //! waits for the core, and the core waits for no request.
 //!
-//! The worker's thread reads the port by itself where the port [is polled](SaPort::is_polled), so
-//! that no other thread has to run between a request and its answer; elsewhere the transport's
-//! receive thread calls the gate.
+//! The worker's thread reads the port itself where the port [is polled](SaPort::is_polled), so that
+//! no other thread has to run between a request and its answer. Elsewhere the transport's receive
+//! thread calls the gate.
 //!
 //! ```text
 //! port ─▶ gate ─▶ inbox ─▶ worker ─▶ port
@@ -12,14 +12,15 @@
 //! core ─▶ notices ─▶ inbox
 //! ```
 //!
-//! A bounded inbox holds requests; beyond it the hosts with the most requests get BUSY, and
+//! A bounded inbox holds requests. When it is full, the hosts with the most requests get BUSY, and
 //! counters show every drop. No call of the SA processes more than some thousand candidates:
 //! tables, and searches for Gets without a LID, take turns. An answer that changes a registration
-//! leaves once the journal has it on the disk, at most 250 ms later.
+//! is sent once the journal has the change on the disk, at most 250 ms later.
 //!
-//! The API reads registrations by a request to this thread, which answers with views that share the
-//! SA's data: registrations change with every request of a host and are in no snapshot. Counters
-//! are atomics, and paths of the API come from the directory by the code that answers hosts.
+//! The API reads registrations through a request to this thread, which answers with views that
+//! share the SA's data. Registrations change with every request of a host, so they are in no
+//! snapshot. Counters are atomics. The API gets paths from the directory through the code that
+//! answers hosts.
 
 mod admission;
 mod gate;
@@ -55,7 +56,7 @@ use self::state_reader::{MAX_STATE_REQUESTS, SaStateReader};
 use self::worker::Worker;
 use crate::daemon::compute;
 
-/// The daemon's clock.
+/// Clock of the daemon.
 pub type TimeSource = Arc<dyn Fn() -> Time + Send + Sync>;
 
 /// Takes the SA's events for the core. Does not wait; returns whether there was room.
@@ -67,31 +68,31 @@ pub type SaveSink = Box<dyn Fn(rsm_sa::Unsaved) + Send>;
 /// Takes the SA's findings, which replace those before. Does not wait.
 pub type FindingsSink = Box<dyn Fn(Vec<Finding>) + Send>;
 
-/// The longest that an answer waits for the disk: well below the time after which a host repeats
-/// its request, and above the latency of a busy disk. Then it goes all the same: a lost disk never
-/// stops the fabric.
+/// Longest time that an answer waits for the disk: well below the time after which a host repeats
+/// its request, and above the latency of a busy disk. After it the answer is sent nevertheless: a
+/// lost disk never stops the fabric.
 pub const HELD_AT_MOST: Duration = Duration::from_millis(250);
 
 /// Wakes the thread that answers.
 pub type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// Journal of changes by requests, written before their answers go.
+/// Journal of changes by requests, written before their answers are sent.
 pub trait AckJournal: Send + Sync {
     /// Appends the present state of these registrations, together with others that change at the
     /// same time. Does not wait. Returns the number that [`AckJournal::durable`] will reach; `None`
-    /// if it cannot be written.
+    /// if the state cannot be written.
     fn append(&self, touched: &[Touched], sa: &Sa) -> Option<u64>;
 
-    /// The number of the last durable entry.
+    /// Number of the last entry that is on the disk.
     fn durable(&self) -> u64;
 
-    /// Sets the callback for each advance of [`AckJournal::durable`].
+    /// Sets the function to call at each advance of [`AckJournal::durable`].
     fn on_durable(&self, wake: Wake);
 }
 
-/// The SA's connections, beside its port.
+/// Connections of the SA, except for its port.
 pub struct Surroundings {
-    /// The stored state of an earlier run.
+    /// State that an earlier run stored.
     pub remembered: rsm_sa::SavedSaState,
     /// Takes multicast groups and alias GUIDs for the core.
     pub core: CoreSink,
@@ -99,11 +100,11 @@ pub struct Surroundings {
     pub save: SaveSink,
     /// Takes findings.
     pub findings: FindingsSink,
-    /// The journal that acknowledgements wait for; without one they do not wait.
+    /// Journal that acknowledgements wait for; `None` if they do not wait.
     pub journal: Option<Arc<dyn AckJournal>>,
 }
 
-/// The SA before its port is open: it has a sink for the transport that opens it.
+/// SA before its port is open: provides a sink to the transport that opens the port.
 pub struct SaSetup {
     calls: Calls,
     inbox: Inbox,
@@ -113,7 +114,7 @@ pub struct SaSetup {
 }
 
 impl SaSetup {
-    /// An SA with this clock.
+    /// Creates an SA with this clock.
     pub fn new(clock: TimeSource) -> SaSetup {
         let (inbox, calls) = inbox(ROOM);
         SaSetup {
@@ -125,7 +126,7 @@ impl SaSetup {
         }
     }
 
-    /// The sink for the transport's SA messages.
+    /// Sink for the transport's SA messages.
     pub fn sink(&self) -> SaSink {
         let gate = Gate {
             inbox: self.inbox.clone(),
@@ -220,7 +221,7 @@ impl SaSetup {
     }
 }
 
-/// The running SA.
+/// Handle of the running SA.
 pub struct SaHandle {
     restorer: SaRestorer,
     state_source: Arc<SaStateReader>,
@@ -246,15 +247,15 @@ impl SaHandle {
             .send_replace(Some(Basis::Forthcoming(forthcoming)));
     }
 
-    /// Reports a notice to subscribers. Does not wait; without room it drops and counts the notice,
-    /// which as a trap could have been lost as well.
+    /// Reports a notice to subscribers. Does not wait: if there is no room, drops and counts the
+    /// notice, which could have been lost as a trap as well.
     pub fn notice(&self, notice: Notice) {
         if self.inbox.post(Call::Notice(Box::new(notice))).is_err() {
             self.statistics.dropped();
         }
     }
 
-    /// Access for the store, to replace the registrations.
+    /// Access with which the store replaces the registrations.
     pub fn restorer(&self) -> SaRestorer {
         self.restorer.clone()
     }
@@ -264,7 +265,7 @@ impl SaHandle {
         self.serving.load(Ordering::Relaxed)
     }
 
-    /// The SA's statistics, up to date while it runs.
+    /// Statistics of the SA, up to date while it runs.
     pub fn statistics(&self) -> &Arc<Statistics> {
         &self.statistics
     }
@@ -296,7 +297,7 @@ impl SaHandle {
     }
 }
 
-/// State that replaces all registrations, and a call that follows on the SA's thread.
+/// State that replaces all registrations, and a function to call afterwards on the SA's thread.
 pub(super) struct Restoration {
     saved: rsm_sa::SavedSaState,
     then: Box<dyn FnOnce() + Send>,
@@ -310,16 +311,16 @@ pub struct SaRestorer {
 }
 
 impl SaRestorer {
-    /// Replaces all registrations by `saved` soon; `then` is called on the SA's thread, after which
-    /// all that the SA passes on comes from `saved`. Does not wait. A later call supersedes one
-    /// that was not carried out yet, whose `then` is not called.
+    /// Replaces all registrations by `saved` soon, then calls `then` on the SA's thread; after
+    /// that, all that the SA passes on comes from `saved`. Does not wait. A later call supersedes
+    /// one that was not carried out yet, whose `then` is not called.
     pub fn restore(&self, saved: rsm_sa::SavedSaState, then: Box<dyn FnOnce() + Send>) {
         *self.restoration.lock() = Some(Restoration { saved, then });
         self.inbox.wake();
     }
 }
 
-/// The source of a directory.
+/// Source of a directory.
 #[derive(Clone)]
 enum Basis {
     Published(Arc<Snapshot>),
@@ -335,8 +336,8 @@ impl Basis {
     }
 }
 
-/// Makes a directory of each snapshot; of several that wait, only of the last. It has a thread of
-/// its own, as a large subnet takes some milliseconds, in which the SA must answer hosts.
+/// Makes a directory of each snapshot; of several that wait, only of the last. Runs on a thread of
+/// its own, because a large subnet takes some milliseconds, in which the SA must answer hosts.
 fn keep_directory(
     runtime: &tokio::runtime::Runtime,
     mut bases: watch::Receiver<Option<Basis>>,

@@ -1,10 +1,10 @@
-//! Conversion of answers for the transport.
+//! Converts answers for the transport.
 
 use rsm_mad::transport::{Filled, Message, Outgoing, Source, Streamed};
 use rsm_sa::SaAnswer;
 
-/// An answer for the transport: a datagram, or a table that is produced during sending. It must no
-/// longer be [open](SaAnswer::is_open).
+/// Converts an answer to a datagram, or to a table that is produced during sending. The answer must
+/// no longer be [open](SaAnswer::is_open).
 pub fn outgoing(answer: SaAnswer) -> Outgoing {
     let remote = answer.remote;
     match answer.datagram() {
@@ -20,7 +20,7 @@ pub fn outgoing(answer: SaAnswer) -> Outgoing {
     }
 }
 
-/// The records of an answer.
+/// Records of an answer.
 struct Table(SaAnswer);
 
 impl Source for Table {

@@ -1,4 +1,4 @@
-//! Requests of the API for registrations, which only the SA's thread has.
+//! Passes requests of the API for registrations to the SA's thread, the only one that has them.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::inbox::Inbox;
 
-/// How many requests may wait at once: those of several connections. They wait as long as the
-/// thread takes for its messages at hand.
+/// Number of requests that may wait at once: those of several connections. They wait as long as the
+/// thread takes for the messages at hand.
 pub(super) const MAX_STATE_REQUESTS: usize = 256;
 
 /// Reply channel of a waiting request.
 pub(super) type StateRequest = oneshot::Sender<Holdings>;
 
-/// The API's access to the SA.
+/// Access of the API to the SA.
 pub(super) struct SaStateReader {
     pub(super) requests: mpsc::Sender<StateRequest>,
     pub(super) inbox: Inbox,
     pub(super) statistics: Arc<Statistics>,
-    /// The snapshot that the SA answers from.
+    /// Snapshot that the SA answers from.
     pub(super) sa_snapshot: Arc<RwLock<SaSnapshot>>,
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use super::super::inbox::{Calls, inbox};
     use super::*;
 
-    /// A reader with room for `room` requests, and the receiving ends of its two channels.
+    /// Creates a reader with room for `room` requests, and the receiving ends of its two channels.
     fn state_source(room: usize) -> (SaStateReader, mpsc::Receiver<StateRequest>, Calls) {
         let (requests, state_requests) = mpsc::channel(room);
         let (inbox, calls) = inbox(room);
@@ -71,7 +71,7 @@ mod tests {
         (state_source, state_requests, calls)
     }
 
-    /// The result of the request so far.
+    /// Polls the request once; `None` while there is no result.
     fn look(asked: &mut BoxFuture<'_, Result<Holdings, SaError>>) -> Option<Result<(), SaError>> {
         match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(told) => Some(told.map(drop)),

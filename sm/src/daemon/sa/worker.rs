@@ -1,4 +1,4 @@
-//! The thread that answers.
+//! Answers the SA's messages on its own thread.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -27,25 +27,25 @@ use super::state_reader::StateRequest;
 use super::{AckJournal, CoreSink, FindingsSink, HELD_AT_MOST, Restoration, SaveSink, TimeSource};
 use crate::daemon::compute;
 
-/// How many messages the thread takes before it sends, and how many datagrams it sends before it
-/// takes messages again.
+/// Number of messages that the thread takes before it sends, and number of datagrams that it sends
+/// before it takes messages again.
 const AT_ONCE: usize = 64;
 
-/// How many messages the thread reads from its port before it answers: more than it answers, so
-/// that under overload the inbox fills and the gate says BUSY; few enough to take less than a
-/// millisecond.
+/// Number of messages that the thread reads from its port before it answers: more than it answers
+/// at once, so that under overload the inbox fills and the gate says BUSY; few enough to take less
+/// than a millisecond.
 const READ_AT_ONCE: usize = 4 * AT_ONCE;
 
-/// The longest sleep of the thread; every call wakes it.
+/// Longest sleep of the thread; every call wakes it.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// The thread's state.
+/// State of the thread.
 pub(super) struct Worker {
     pub(super) sa: Sa,
     pub(super) messenger: Messenger,
     pub(super) searches: Searches,
     pub(super) calls: Calls,
-    /// A new snapshot to answer from, if there is one.
+    /// New snapshot to answer from; `None` without one.
     pub(super) sa_snapshot: Arc<Mutex<Option<SaSnapshot>>>,
     pub(super) closing: Arc<AtomicBool>,
     pub(super) statistics: Arc<Statistics>,
@@ -58,33 +58,34 @@ pub(super) struct Worker {
     pub(super) save: SaveSink,
     /// Takes findings.
     pub(super) findings: FindingsSink,
-    /// Takes changes before they are acknowledged.
+    /// Takes changes before they are acknowledged; `None` if acknowledgements do not wait.
     pub(super) journal: Option<Arc<dyn AckJournal>>,
-    /// Answers that wait for the journal, in the order of their numbers.
+    /// Answers that wait for the journal, in ascending order of entry number.
     pub(super) held: VecDeque<HeldAnswer>,
-    /// State that is to replace all registrations.
+    /// State that is to replace all registrations; `None` without one.
     pub(super) restoration: Arc<Mutex<Option<Restoration>>>,
     /// Requests of the API for the registrations.
     pub(super) state_requests: mpsc::Receiver<StateRequest>,
-    /// Groups that the core had no room for.
+    /// Groups that found no room at the core.
     pub(super) pending_groups: Option<Arc<GroupSet>>,
-    /// Alias GUIDs that the core had no room for.
+    /// Alias GUIDs that found no room at the core.
     pub(super) pending_alias_guids: Option<Arc<AliasGuids>>,
-    /// Ports that must register anew and that the core had no room for.
+    /// Ports that must register anew, and that found no room at the core.
     pub(super) unregistered: BTreeSet<Guid>,
 }
 
-/// Answers that may wait for the disk: those to a whole subnet. Beyond it they do not wait.
+/// Number of answers that may wait for the disk: those to a whole subnet. Further answers do not
+/// wait.
 const MAX_HELD: usize = 1 << 16;
 
-/// An answer that waits until its change is on the disk.
+/// Answer that waits until its change is on the disk.
 pub(super) struct HeldAnswer {
-    /// The journal entry that must be durable.
+    /// Number of the journal entry that must be on the disk.
     number: u64,
     answer: SaAnswer,
-    /// When the request arrived.
+    /// Time when the request arrived.
     at: Time,
-    /// When the answer goes in any case.
+    /// Time when the answer is sent in any case.
     until: Time,
 }
 
@@ -139,15 +140,15 @@ impl Worker {
         }
         let now = (self.clock)();
         self.release(Time::MAX, now);
-        // The requester repeats a request whose answer cannot go any more.
+        // A requester whose answer cannot be sent any more repeats its request.
         let _ = self.messenger.transmit(usize::MAX, now);
-        // Saves state whose time had not come.
+        // Saves state whose time has not come yet.
         if let Some(unsaved) = self.sa.poll_save(Time::MAX) {
             (self.save)(unsaved);
         }
     }
 
-    /// Replaces all registrations where another manager was master meanwhile.
+    /// Replaces all registrations, if another manager was master in the meantime.
     fn restore(&mut self, now: Time) {
         let Some(Restoration { saved, then }) = self.restoration.lock().take() else {
             return;
@@ -174,7 +175,7 @@ impl Worker {
                 Err(TryRecvError::Disconnected) => return false,
             },
             Left::Blocked => {
-                // Messages from meanwhile wait in the inbox, or get BUSY.
+                // Messages that arrive in the meantime wait in the inbox, or get BUSY.
                 std::thread::sleep(self.sleep());
                 return true;
             }
@@ -195,13 +196,13 @@ impl Worker {
         true
     }
 
-    /// As [`Worker::receive`], from a port that no other thread reads.
+    /// Takes calls as [`Worker::receive`] does, from a port that no other thread reads.
     fn receive_from_port(&mut self, left: Left) -> bool {
         let patience = match left {
             Left::Nothing if self.calls.is_empty() => self.sleep(),
             Left::Nothing | Left::More => Duration::ZERO,
             Left::Blocked => {
-                // Messages from meanwhile wait at the port.
+                // Messages that arrive in the meantime wait at the port.
                 std::thread::sleep(self.sleep());
                 return true;
             }
@@ -236,8 +237,8 @@ impl Worker {
         })
     }
 
-    /// Passes the multicast groups and alias GUIDs to the core, state to the store, and findings. Does not
-    /// wait: if the core has no room, it gets the latest ones later.
+    /// Passes multicast groups and alias GUIDs to the core, state to the store, and findings on.
+    /// Does not wait: if the core has no room, it gets the latest ones later.
     fn tell(&mut self, now: Time) {
         let groups = self.sa.poll_groups(now).or(self.pending_groups.take());
         if let Some(groups) = groups
@@ -275,7 +276,7 @@ impl Worker {
                 self.messenger
                     .send_datagram(&report.mad, &report.remote, report.patience, now);
             if let Err(error) = sent {
-                // The SA counts it as unanswered, and repeats it.
+                // The SA counts the report as unanswered, and repeats it.
                 let error: &dyn std::error::Error = &error;
                 tracing::debug!(error, "a report was not sent");
                 self.statistics.failed();
@@ -283,8 +284,8 @@ impl Worker {
         }
     }
 
-    /// Handles a call. `now` is when the thread began to take calls: one look at the clock serves up
-    /// to [`AT_ONCE`] of them, which take less than a millisecond.
+    /// Handles a call. `now` is the time when the thread began to take calls: one look at the clock
+    /// serves up to [`AT_ONCE`] of them, which take less than a millisecond.
     fn take(&mut self, call: Call, now: Time) {
         let Arrival { what, at } = match call {
             Call::Arrival(arrival) => arrival,
@@ -333,7 +334,7 @@ impl Worker {
         }
     }
 
-    /// Sends an answer; one that acknowledges a change waits until that is on the disk.
+    /// Sends an answer. One that acknowledges a change waits until the change is on the disk.
     fn hold(&mut self, answer: SaAnswer, at: Time, now: Time) {
         let touched = self.sa.take_touched();
         let journal = self.journal.as_ref().filter(|_| !touched.is_empty());
@@ -349,7 +350,7 @@ impl Worker {
         }
     }
 
-    /// Sends the answers whose change is durable, or which wait no longer than `due`.
+    /// Sends the answers whose change is on the disk, or whose waiting time ends by `due`.
     fn release(&mut self, due: Time, now: Time) {
         let Some(journal) = &self.journal else {
             return;

@@ -1,4 +1,4 @@
-//! Operating a simulated fabric.
+//! Operates a simulated fabric.
 
 #[cfg(test)]
 mod tests;
@@ -13,21 +13,21 @@ use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::live::SimHandle;
 use rsm_sim::{Sim, SimError};
 
-/// Operates a simulated fabric that runs in real time. Nodes are named as the netlist has them,
-/// powered or not.
+/// Operates a simulated fabric that runs in real time. Nodes are named as in the netlist, whether
+/// they have power or not.
 pub(super) struct Simulator {
     handle: SimHandle,
     netlist: Netlist,
 }
 
 impl Simulator {
-    /// Operates through `handle` the simulation that was made of `netlist`.
+    /// Creates the operator of the simulation behind `handle`, which was made from `netlist`.
     pub(super) fn new(handle: SimHandle, netlist: Netlist) -> Simulator {
         Simulator { handle, netlist }
     }
 
     /// Runs `operation` on the simulation's thread, which answers when it has caught up with the
-    /// clock; that may take a moment.
+    /// clock. That may take a moment.
     async fn with<R: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut Sim) -> R + Send + 'static,
@@ -39,7 +39,7 @@ impl Simulator {
         }
     }
 
-    /// The operation, with its names looked up.
+    /// Converts an action to an operation, and looks up its names.
     async fn operation(&self, action: SimulationAction) -> Result<Operation, SimulationError> {
         let floor = Floor {
             netlist: &self.netlist,
@@ -95,8 +95,8 @@ impl Simulator {
         })
     }
 
-    /// The ports that an action names by an address of their own. A netlist has no LIDs, which the
-    /// subnet manager gives, and not all GUIDs of ports.
+    /// Ports that an action names by an address. A netlist has no LIDs, which the subnet manager
+    /// assigns, and not all port GUIDs.
     async fn addresses(&self, action: &SimulationAction) -> Result<Addresses, SimulationError> {
         let (mut lids, mut guids, mut has_gid) = (Vec::new(), Vec::new(), false);
         for name in names(action) {
@@ -131,7 +131,7 @@ impl Simulator {
     }
 }
 
-/// The names of nodes and ports in an action.
+/// Names of nodes and ports in an action.
 fn names(action: &SimulationAction) -> Vec<&Selector> {
     match action {
         SimulationAction::SwapCables {
@@ -150,11 +150,11 @@ fn names(action: &SimulationAction) -> Vec<&Selector> {
 /// Addresses of ports, as far as an action names them.
 #[derive(Default)]
 struct Addresses {
-    /// The holders of LIDs.
+    /// LIDs, each with the port that holds it.
     held: Vec<(Lid, PortId)>,
-    /// Ports by their GUIDs.
+    /// GUIDs of ports, each with its port.
     own: Vec<(Guid, PortId)>,
-    /// The GidPrefix of the subnet.
+    /// GidPrefix of the subnet; `None` where no name needs it.
     prefix: Option<u64>,
 }
 
@@ -180,7 +180,7 @@ impl Simulation for Simulator {
                 .map_err(refused)?;
             if brings_links_up {
                 tokio::time::sleep(training).await;
-                // By the answer to this the fabric has caught up with the clock: links are up.
+                // When this is answered, the fabric has caught up with the clock, and links are up.
                 self.with(|_| ()).await?;
             }
             Ok(())
@@ -188,7 +188,8 @@ impl Simulation for Simulator {
     }
 }
 
-/// Whether links train after the action at once. A reboot takes longer than a caller waits.
+/// Tells whether links train immediately after the action. A reboot takes longer than a caller
+/// waits.
 fn brings_links_up(action: &SimulationAction) -> bool {
     matches!(
         action,
@@ -225,14 +226,15 @@ fn refused(error: SimError) -> SimulationError {
     }
 }
 
-/// Looks names up in the netlist, and addresses in the fabric.
+/// Looks up names in the netlist, and addresses in the fabric.
 struct Floor<'a> {
     netlist: &'a Netlist,
     addresses: Addresses,
 }
 
 impl Floor<'_> {
-    /// The port that a name and a number beside it mean: an adapter with one port needs none.
+    /// Port that a name means, together with a number beside it: an adapter with one port needs no
+    /// number.
     fn port(&self, name: &Selector, number: Option<PortNum>) -> Result<PortId, SimulationError> {
         let (node, named) = resolve_node_or_port(self, name)?;
         // The LID and the port GUID of a switch are those of its port 0.
@@ -315,7 +317,7 @@ impl NameLookup for Floor<'_> {
         })
     }
 
-    /// Any port with an address of its own may hold a LID.
+    /// Ports of a node that may hold a LID: all that can have an address.
     fn end_ports(&self, node: Guid) -> Vec<PortNum> {
         let index = self.netlist.by_guid(node);
         index.map_or_else(Vec::new, |index| {

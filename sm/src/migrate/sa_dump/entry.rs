@@ -1,4 +1,4 @@
-//! One line of the dump.
+//! Parses one line of the dump.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,40 +15,40 @@ use rsm_sa::services::SavedService;
 use super::fields::Fields;
 use super::is_of;
 
-/// The beginning of the line of a group.
+/// Beginning of a group's line.
 pub(super) const GROUP: &str = "MC Group";
 
-/// The value part of fields that have a selector in their upper two bits (IBA 15.2.5.17).
+/// Mask of the value in fields that hold a selector in their upper two bits (IBA 15.2.5.17).
 const SELECTED: u8 = 0x3F;
 
-/// How lines are understood.
+/// Context in which lines are read.
 pub(super) struct Context {
-    /// The subnet's prefix: other GIDs are of other subnets.
+    /// Prefix of the subnet: other GIDs belong to other subnets.
     pub(super) prefix: u64,
-    /// Seconds since 1970.
+    /// Current time, in seconds since the Unix epoch.
     pub(super) now: u64,
 }
 
 pub(super) enum Entry {
     Group(Box<SavedGroup>),
-    /// Of the group before.
+    /// Member of the group on an earlier line.
     Member(SavedMember),
     Service(Box<SavedService>),
     Subscription(Box<SavedSubscription>),
-    /// Port GUID, and aliases by index.
+    /// Port GUID, and its alias GUIDs by index.
     AliasGuids(Guid, BTreeMap<u8, Guid>),
-    /// A service whose lease has ended.
+    /// Service whose lease has ended.
     Expired,
-    /// A registration by a port of another subnet.
+    /// Registration by a port of another subnet.
     Foreign(Gid),
 }
 
-/// Reads a line from behind its name on.
+/// Reads the part of a line after its name.
 type Reader = fn(&mut Fields<'_>, &Context) -> Result<Entry, String>;
 
 impl Entry {
     /// # Errors
-    /// What was expected instead.
+    /// The line does not have the expected form; the error states what was expected.
     pub(super) fn parse(line: &str, context: &Context) -> Result<Entry, String> {
         const READERS: [(&str, Reader); 5] = [
             (GROUP, group),
@@ -208,7 +208,8 @@ fn subscription(fields: &mut Fields<'_>, context: &Context) -> Result<Entry, Str
         number: 0,
         gid,
         address,
-        // The dump has the index alone, in the table of a port that is this manager's, too.
+        // The dump holds only the index, in the P_Key table of a port that may be this manager's,
+        // too.
         p_key: None,
         // The dump does not say whether the request showed the SM_Key.
         trusted: false,
@@ -228,7 +229,7 @@ fn alias_guids(fields: &mut Fields<'_>, _: &Context) -> Result<Entry, String> {
     for entry in 0..GuidInfo::ENTRIES {
         let alias = Guid(fields.number(&format!("guid{entry}"), 64)?);
         let index = u8::try_from(first + entry).map_err(|_| "expected a block below 32")?;
-        // The port's own GUID is the first one.
+        // Index 0 is the port's own GUID.
         if index != 0 && !alias.is_zero() {
             aliases.insert(index, alias);
         }
@@ -244,7 +245,7 @@ fn guid_of(gid: Gid) -> Result<Guid, String> {
     }
 }
 
-/// The numbers as they are on the wire.
+/// Converts the numbers to their bytes on the wire.
 fn bytes<const N: usize>(pairs: &[[u64; 2]]) -> [u8; N] {
     let mut all = [0; N];
     let numbers = pairs.as_flattened();
@@ -254,10 +255,10 @@ fn bytes<const N: usize>(pairs: &[[u64; 2]]) -> [u8; N] {
     all
 }
 
-/// A service's name, ended by a zero byte.
+/// Name of a service, ended by a zero byte.
 fn name(text: &str) -> [u8; 64] {
     let mut name = [0; 64];
-    // OpenSM writes the bytes as they are, and the reader takes those that are no UTF-8 as Latin-1.
+    // OpenSM writes the bytes unchanged; the reader takes those that are no UTF-8 as Latin-1.
     let bytes: Vec<u8> = match text.chars().all(|c| u32::from(c) < 256) {
         true => text.chars().map(|c| c as u8).collect(),
         false => text.bytes().collect(),

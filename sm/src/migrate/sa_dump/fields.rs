@@ -1,8 +1,8 @@
-//! Numbers behind their names in a line of the dump.
+//! Reads numbers after their names in a line of the dump.
 
 use rsm_mad::ids::Gid;
 
-/// The rest of a line, read from left to right as OpenSM reads it.
+/// Rest of a line, read from left to right as OpenSM reads it.
 pub(super) struct Fields<'a> {
     rest: &'a str,
 }
@@ -12,10 +12,10 @@ impl<'a> Fields<'a> {
         Fields { rest: line }
     }
 
-    /// The hexadecimal number behind the next `name`, below 2^`bits`.
+    /// Reads the hexadecimal number after the next `name`. It must be below 2^`bits`.
     ///
     /// # Errors
-    /// What was expected.
+    /// The name or number is missing; the error states what was expected.
     pub(super) fn number(&mut self, name: &str, bits: u32) -> Result<u64, String> {
         let expected = || format!("expected `{name}=0x` and a number of {bits} bits");
         let named = format!("{name}=0x");
@@ -23,19 +23,19 @@ impl<'a> Fields<'a> {
         self.digits(at, bits).ok_or_else(expected)
     }
 
-    /// The GID behind the next `name`: two numbers of 64 bits with a colon between them.
+    /// Reads the GID after the next `name`: two numbers of 64 bits with a colon between them.
     ///
     /// # Errors
-    /// What was expected.
+    /// The name or GID is missing; the error states what was expected.
     pub(super) fn gid(&mut self, name: &str) -> Result<Gid, String> {
         let [upper, lower] = self.pair(name)?;
         Ok(Gid(u128::from(upper) << 64 | u128::from(lower)))
     }
 
-    /// The two numbers of 64 bits behind the next `name`.
+    /// Reads the two numbers of 64 bits after the next `name`.
     ///
     /// # Errors
-    /// What was expected.
+    /// The name or a number is missing; the error states what was expected.
     pub(super) fn pair(&mut self, name: &str) -> Result<[u64; 2], String> {
         let upper = self.number(name, 64)?;
         let expected =
@@ -45,21 +45,21 @@ impl<'a> Fields<'a> {
         Ok([upper, lower])
     }
 
-    /// The text between the quotes behind the next `name`, up to the last quote before `next`.
+    /// Reads the text between quotes after the next `name`, up to the last quote before `next`.
     ///
     /// # Errors
-    /// What was expected.
+    /// The name or a quote is missing; the error states what was expected.
     pub(super) fn quoted(&mut self, name: &str, next: &str) -> Result<&'a str, String> {
         let expected = || format!("expected `{name}='TEXT'` before `{next}`");
         let rest = self.named(&format!("{name}='")).ok_or_else(expected)?;
-        // A name may have quotes itself; the numbers behind it have none.
+        // The text may contain quotes itself; the numbers after it contain none.
         let end = rest.rfind(&format!("' {next}")).ok_or_else(expected)?;
         let (text, rest) = rest.split_at(end);
         self.rest = rest;
         Ok(text)
     }
 
-    /// The rest behind the next `named` that begins a word.
+    /// Rest of the line after the next `named` that begins a word; `None` without one.
     fn named(&self, named: &str) -> Option<&'a str> {
         let mut all = self.rest.match_indices(named);
         let (at, _) = all.find(|(at, _)| {

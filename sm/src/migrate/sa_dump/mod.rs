@@ -1,5 +1,5 @@
-//! The registrations of hosts in `opensm-sa.dump`: groups and members, services, subscriptions and
-//! alias GUIDs, one a line.
+//! Reads the registrations of hosts in `opensm-sa.dump`: groups and members, services,
+//! subscriptions and alias GUIDs, one per line.
 //!
 //! ```text
 //! MC Group 0xc000 (well known): mgid=0xff12…:0x… port_gid=… … proxy_join=0x0
@@ -9,7 +9,7 @@
 //! GUIDInfo Record: base_guid=0x… lid=0x… block_num=0x0 guid0=0x… … guid7=0x…
 //! ```
 //!
-//! A line that cannot be read is dropped alone, with the members of a group that is.
+//! Drops only the lines that cannot be read; for a group's line, also the members of the group.
 
 mod entry;
 mod fields;
@@ -36,7 +36,7 @@ const FILE: &str = "opensm-sa.dump";
 const RESTORE: &str = "sa_db_file";
 const DUMPS: &str = "dump_files_dir";
 
-/// The registrations of a file.
+/// Registrations of a file.
 #[derive(Debug, Default)]
 struct SaDump {
     saved: SavedSaState,
@@ -44,8 +44,8 @@ struct SaDump {
 }
 
 impl Migration {
-    /// Takes the registrations of hosts from the file that OpenSM restores them from, or that it
-    /// writes them to. `now` is in seconds since 1970.
+    /// Reads the registrations of hosts from the file that OpenSM restores them from, or else from
+    /// the one that it writes them to. `now` is in seconds since the Unix epoch.
     pub(super) fn read_registrations(
         &mut self,
         files: &mut Files,
@@ -83,7 +83,7 @@ impl Migration {
         Ok(())
     }
 
-    /// The file of registrations: `sa_db_file`, or else the dump in `dump_files_dir`.
+    /// File of registrations: `sa_db_file`, or else the dump in `dump_files_dir`.
     fn dump_file(&self, files: &Files) -> PathBuf {
         let named = |key: &str| {
             let outcome = self
@@ -122,7 +122,7 @@ impl SaDump {
                 continue;
             }
             match Entry::parse(line, context) {
-                // A number may lack its last digits.
+                // A number at the end of a truncated file may lack its last digits.
                 Ok(_) if is_cut => reader.drop(start, "the file ends within this line"),
                 Ok(entry) => reader.take(start, entry),
                 Err(expected) => {
@@ -135,9 +135,9 @@ impl SaDump {
     }
 }
 
-/// The group of the next members.
+/// Group that the next members belong to.
 enum Current {
-    /// With the GIDs of its members so far.
+    /// Group, with the GIDs of its members so far.
     Group(Box<SavedGroup>, BTreeSet<Gid>),
     /// The line of the group was dropped.
     Dropped,
@@ -149,9 +149,9 @@ struct Reader<'a> {
     saved: SavedSaState,
     group: Option<Current>,
     mgids: BTreeSet<Gid>,
-    /// By MLID: the partition of its groups.
+    /// MLID → partition of the groups that use it.
     mlids: BTreeMap<Lid, PKey>,
-    /// How many subscriptions each port has so far.
+    /// Port GUID → number of its subscriptions so far.
     numbers: BTreeMap<Guid, u16>,
 }
 
@@ -224,8 +224,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Keeps the group so far. Without members it ends with OpenSM, unless the configuration of
-    /// partitions makes it anew.
+    /// Keeps the group read so far. OpenSM ends a group without members, unless the configuration
+    /// of partitions creates it anew.
     fn end_group(&mut self) {
         if let Some(Current::Group(group, _)) = self.group.take()
             && !group.members.is_empty()
@@ -256,7 +256,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Registrations by an alias GUID are of the port that has it.
+    /// Assigns registrations by an alias GUID to the port that owns it.
     fn ports_of_aliases(&mut self) {
         let mut owners = BTreeMap::new();
         for (&port, aliases) in &self.saved.guids.by_port {
@@ -279,10 +279,10 @@ impl Reader<'_> {
     }
 }
 
-/// Characters of a line that a finding shows.
+/// Number of characters of a line that a finding shows.
 const KIND_SHOWN: usize = 40;
 
-/// Whether a GID is of the subnet with this prefix.
+/// Tells whether a GID belongs to the subnet with this prefix.
 fn is_of(gid: Gid, prefix: u64) -> bool {
     (gid.0 >> 64) as u64 == prefix
 }

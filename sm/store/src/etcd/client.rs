@@ -1,4 +1,4 @@
-//! Calls of etcd's API: endpoints in turn, TLS, user and password.
+//! Calls of etcd's API: failover between endpoints, TLS, user and password.
 
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};
@@ -27,65 +27,65 @@ use tower::service_fn;
 
 use crate::{Deadline, StoreError};
 
-/// How long a connection may take.
+/// Time limit of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// The largest answer that is read: [`RANGE_KEYS`] of the largest pages.
+/// Bound of an answer in bytes: [`RANGE_KEYS`] of the largest pages.
 const ANSWER_MAX: usize = 160 << 20;
 
-/// Keys that one request reads.
+/// Number of keys that one request reads.
 const RANGE_KEYS: i64 = 128;
 
-/// Where etcd is, and how this manager shows itself to it.
+/// Addresses of etcd, and this manager's credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EtcdOptions {
     /// Endpoints, `http://host:port` or `https://host:port`, tried in this order.
     pub endpoints: Vec<String>,
-    /// The prefix of all keys: `/rsm` and the subnet prefix, without a slash at its end.
+    /// Prefix of all keys: `/rsm` and the subnet prefix, without a slash at the end.
     pub prefix: String,
-    /// Files for `https`.
+    /// PEM files for `https`.
     pub tls: TlsFiles,
-    /// User and password, where etcd asks for them.
+    /// User and password; `None` if etcd does not ask for them.
     pub user: Option<(String, String)>,
 }
 
-/// Files for TLS, all PEM.
+/// PEM files for TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
     /// Certificates of the authorities that sign etcd's certificate.
     pub ca: Option<PathBuf>,
     /// This manager's certificate.
     pub certificate: Option<PathBuf>,
-    /// Its private key.
+    /// Private key of the certificate.
     pub key: Option<PathBuf>,
 }
 
-/// Keys as they were at one revision.
+/// Keys of a range, all as of one revision.
 #[derive(Default)]
 pub(super) struct Ranged {
-    /// The keys that were asked for.
+    /// The keys that the request asked for.
     pub(super) pairs: Vec<KeyValue>,
     /// The revision.
     pub(super) revision: i64,
-    /// How many keys the range has, whether or not they were asked for: etcd counts before it
+    /// Number of keys in the range, whether or not they were asked for: etcd counts before it
     /// compares the revisions of keys.
     pub(super) count: u64,
 }
 
-/// How long a call waits for an answer.
+/// Time limits of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Limits {
-    /// How long one endpoint is waited for before the next one is asked, too. The first answer
-    /// counts: a member of etcd that hangs costs no more than this.
+    /// Time before the next endpoint is asked as well, while the first one may still answer. The
+    /// first answer counts, so that a member of etcd that hangs costs no more than this.
     pub(super) alone: Duration,
-    /// How long all endpoints together are waited for.
+    /// Time limit of all endpoints together.
     pub(super) all: Duration,
 }
 
-/// Connections to the endpoints, of which one is asked first.
+/// Connections to all endpoints, and which one is asked first.
 pub(super) struct Client {
     endpoints: Vec<Target>,
-    /// The endpoint that answered last, or the next one to try.
+    /// Index of the endpoint that answered last, or of the next one to try.
     present: usize,
     user: Option<(String, String)>,
     token: Mutex<Option<AsciiMetadataValue>>,
@@ -98,11 +98,11 @@ struct Target {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The connection, while it answers.
+    /// The connection; `None` unless it works.
     channel: Mutex<Option<Channel>>,
 }
 
-/// A call of one endpoint, with that endpoint's index.
+/// A call of one endpoint; resolves to the endpoint's index and the answer.
 type Attempt<'a, A> = Pin<Box<dyn Future<Output = (usize, Result<A, Failure>)> + 'a>>;
 
 /// A TCP or TLS stream.
@@ -110,10 +110,10 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Client {
-    /// A client that connects with its first call; its calls end by `deadline`.
+    /// Creates a client that connects with its first call, and whose calls end by `deadline`.
     ///
     /// # Errors
-    /// [`StoreError::Setting`]: an endpoint or a file cannot be used.
+    /// [`StoreError::Setting`] if an endpoint or a file cannot be used.
     pub(super) fn new(options: &EtcdOptions, deadline: Deadline) -> Result<Client, StoreError> {
         if options.endpoints.is_empty() {
             return Err(setting("store.endpoints names no endpoint"));
@@ -137,11 +137,11 @@ impl Client {
         })
     }
 
-    /// All keys from `from` up to, without, `end` that changed at the revision `since` or later;
-    /// with `since` 0 all keys.
+    /// Reads the keys of `from..end` that changed at revision `since` or later; all keys if `since`
+    /// is 0.
     ///
     /// # Errors
-    /// No endpoint answers a request within the limits, or etcd refuses this manager.
+    /// Fails if no endpoint answers within the limits, or etcd refuses this manager.
     pub(super) async fn range(
         &mut self,
         from: &[u8],
@@ -181,10 +181,10 @@ impl Client {
         }
     }
 
-    /// All keys from `from` up to, without, `end`, at `revision` and without their values.
+    /// Lists the keys of `from..end` at `revision`, without their values.
     ///
     /// # Errors
-    /// As [`Client::range`].
+    /// Fails as [`Client::range`] does.
     pub(super) async fn names(
         &mut self,
         from: &[u8],
@@ -203,10 +203,10 @@ impl Client {
         Ok(self.call(limits, send, request).await?.kvs)
     }
 
-    /// Makes a transaction.
+    /// Runs a transaction.
     ///
     /// # Errors
-    /// As [`Client::range`]; the transaction may have been made all the same.
+    /// Fails as [`Client::range`] does; the transaction may have succeeded all the same.
     pub(super) async fn txn(
         &mut self,
         request: TxnRequest,
@@ -220,10 +220,10 @@ impl Client {
         .await
     }
 
-    /// Lets etcd drop what was replaced before `revision`.
+    /// Compacts etcd: values that were replaced before `revision` are dropped.
     ///
     /// # Errors
-    /// As [`Client::range`].
+    /// Fails as [`Client::range`] does.
     pub(super) async fn compact(
         &mut self,
         revision: i64,
@@ -241,7 +241,7 @@ impl Client {
         self.call(limits, done, request).await
     }
 
-    /// Calls the present endpoint, and the others beside it as long as none answers.
+    /// Calls the endpoint that answered last, and then the others in turn while none has answered.
     async fn call<Q: Clone + 'static, A: 'static>(
         &mut self,
         limits: Limits,
@@ -284,7 +284,8 @@ impl Client {
         drop(attempts);
         match outcome {
             Some((number, answer)) => {
-                // Those that were asked before it may hang.
+                // Endpoints that were asked earlier and have not answered may hang: they lose their
+                // connections.
                 for &silent in order.iter().take_while(|&&silent| silent != number) {
                     *self.endpoints[silent].channel.lock() = None;
                 }
@@ -307,7 +308,7 @@ impl Client {
         }
     }
 
-    /// Calls one endpoint, with a new token where etcd no longer takes the last one.
+    /// Calls one endpoint. If etcd no longer accepts the token, gets a new one and calls again.
     async fn attempt<Q: Clone, A>(
         &self,
         number: usize,
@@ -328,7 +329,7 @@ impl Client {
                 Err(status) => status,
             };
             match status.code() {
-                // A token ends with etcd's restart, and after some minutes.
+                // A token is valid for some minutes, and not beyond etcd's restart.
                 Code::Unauthenticated if self.user.is_some() && !renewed => {
                     renewed = true;
                     *self.token.lock() = None;
@@ -378,7 +379,7 @@ impl Client {
     }
 }
 
-/// The first attempt that ends, which is taken out.
+/// Waits for the first attempt that ends, and removes it from `attempts`.
 async fn first<A>(attempts: &mut Vec<Attempt<'_, A>>) -> (usize, Result<A, Failure>) {
     poll_fn(|context| {
         for at in 0..attempts.len() {
@@ -400,7 +401,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Why there is no answer.
+/// Why an endpoint gave no answer.
 enum Failure {
     Silent(String),
     Refused(String),
@@ -442,7 +443,7 @@ impl Target {
             }
             _ => return Err(wrong()),
         };
-        // The stream below does TLS, so that the channel sees a plain one.
+        // The stream below does TLS, so the channel uses plain HTTP.
         let plain = format!("http://{host}:{port}");
         let endpoint = Endpoint::from_shared(plain).map_err(|_| wrong())?;
         Ok(Target {
@@ -456,7 +457,7 @@ impl Target {
         })
     }
 
-    /// `what` of this endpoint.
+    /// Adds this endpoint's address to `what`.
     fn told(&self, what: &str) -> String {
         format!("{}:{}: {what}", self.host, self.port)
     }
@@ -479,7 +480,7 @@ impl Target {
     }
 }
 
-/// TLS with these files.
+/// Builds the TLS connector from these files.
 fn connector(files: &TlsFiles) -> Result<TlsConnector, StoreError> {
     let Some(ca) = &files.ca else {
         return Err(setting(
@@ -542,7 +543,7 @@ fn setting(what: &str) -> StoreError {
     }
 }
 
-/// An error with its causes, each named once.
+/// An error with all its causes, without repetitions.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

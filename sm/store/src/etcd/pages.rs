@@ -1,7 +1,8 @@
-//! Rows packed into pages: keys and values of etcd.
+//! Rows packed into pages, which are etcd's keys and values.
 //!
-//! A page has the rows of one table whose keys have the same ten bits of hash; a row of more than
-//! [`WIDE_ROW`] bytes has a page of its own, so that no page outgrows a transaction. The value is
+//! A page has the rows of one table whose keys have the same ten bits of hash. A row of more than
+//! [`WIDE_ROW`] bytes has a page of its own, so that no page outgrows a transaction. The value of a
+//! page is
 //!
 //! ```text
 //! ┌─────────┬────────────┬──────────────┬─────┬───────┬───┬─────────────────────┐
@@ -10,29 +11,29 @@
 //! └─────────┴────────────┴──────────────┴─────┴───────┴───┴─────────────────────┘
 //! ```
 //!
-//! with keys and values as the embedded database has them ([`codec`]), numbers big-endian.
+//! with keys and values as in the embedded database ([`codec`]), and numbers big-endian.
 //!
-//! A subnet of 45,056 hosts is a few thousand keys. Keys that rsm did not write, and pages that do
-//! not match their checksums, end a claim before it changes anything.
+//! A subnet of 45,056 hosts takes a few thousand keys. Keys that rsm did not write, and pages that
+//! do not match their checksums, make a claim fail before it changes anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::codec::{self, StoredRecord};
 use crate::{CLAIMS, ChangeSet, Checksum, Persisted, StoreError};
 
-/// Rows beyond this size have a page of their own.
+/// Bytes of a row above which it has a page of its own.
 const WIDE_ROW: usize = 1024;
 
-/// The largest page: a transaction with it stays below etcd's default limit of 1.5 MiB.
+/// Bound of a page in bytes: a transaction with it stays below etcd's default limit of 1.5 MiB.
 pub(super) const PAGE_MAX: usize = 1_200_000;
 
-/// Pages of a table: 2^10. At 48,000 ports one has about 47 rows, fewer than a hundred even of the
-/// largest tables.
+/// Bits of hash that select a page, so that a table has 2^10. At 48,000 ports a page has about 47
+/// rows, and fewer than a hundred even in the largest tables.
 const PAGE_BITS: u32 = 10;
 
 const VERSION: u8 = 1;
 
-/// The name of a page below the prefix of the pages, such as `members/2a1`.
+/// Name of a page below the prefix of all pages, such as `members/2a1`.
 pub(super) type PageName = String;
 
 /// Rows of a page by their keys.
@@ -45,10 +46,11 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Takes in a page as it was read, in place of the one before, and its rows into `state`.
+    /// Replaces a page by `value`, which was read, and updates `state` by the difference of the
+    /// rows.
     ///
     /// # Errors
-    /// The damage in words.
+    /// Describes the damage.
     pub(super) fn follow(
         &mut self,
         name: &str,
@@ -80,7 +82,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Forgets a page that is gone, and its rows in `state`.
+    /// Removes a page, and its rows from `state`.
     pub(super) fn forget(&mut self, name: &str, state: &mut Persisted) {
         for (key, value) in self.pages.remove(name).unwrap_or_default() {
             self.remove_from(state, name, &key, &value);
@@ -103,15 +105,15 @@ impl Pages {
                 state.claims.remove(&guid);
             }
             Ok(StoredRecord::Generic(namespace, key, _)) => state.remove_record(&namespace, &key),
-            // It was decoded when it was read, or encoded by this process.
+            // The row was decoded when it was read, or encoded by this process.
             Err(_) => {}
         }
     }
 
-    /// Takes in a page as it was read.
+    /// Adds a page that was read.
     ///
     /// # Errors
-    /// The damage in words.
+    /// Describes the damage.
     #[cfg(test)]
     pub(super) fn read(&mut self, name: &str, value: &[u8]) -> Result<(), String> {
         let rows = decode(name, value)?;
@@ -121,10 +123,10 @@ impl Pages {
         Ok(())
     }
 
-    /// The state that all rows make.
+    /// Decodes all rows.
     ///
     /// # Errors
-    /// The page's name and the damage of a row.
+    /// Name of the page, and the damage of a row.
     #[cfg(test)]
     pub(super) fn state(&self) -> Result<Persisted, (PageName, String)> {
         let mut state = Persisted::default();
@@ -148,7 +150,7 @@ impl Pages {
         Ok(state)
     }
 
-    /// Makes `changes`, and returns the pages that differ now.
+    /// Applies `changes`, and returns the pages that differ now.
     pub(super) fn apply(&mut self, changes: &ChangeSet) -> BTreeSet<PageName> {
         let mut changed = BTreeSet::new();
         for (&guid, claim) in &changes.claims {
@@ -202,7 +204,7 @@ impl Pages {
         }
     }
 
-    /// Removes a row. Returns whether it was there.
+    /// Removes a row. Returns whether it existed.
     fn remove(&mut self, page: &str, key: &[u8]) -> bool {
         let Some(rows) = self.pages.get_mut(page) else {
             return false;
@@ -214,17 +216,17 @@ impl Pages {
         was_there
     }
 
-    /// The value of a page; `None` if it has no rows.
+    /// The value of a page; `None` if the page has no rows.
     ///
     /// # Errors
-    /// The page is too large for a transaction.
+    /// Fails if the page is too large for a transaction.
     pub(super) fn encode(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(rows) = self.pages.get(name) else {
             return Ok(None);
         };
         let mut value = vec![VERSION];
         for (key, row) in rows {
-            // Keys have at most 290 bytes, values at most 64 KiB and a checksum.
+            // Keys have at most 290 bytes; values have at most 64 KiB and a checksum.
             let lengths = (u16::try_from(key.len()), u32::try_from(row.len()));
             if let (Ok(key_len), Ok(row_len)) = lengths {
                 value.extend(key_len.to_be_bytes());
@@ -246,8 +248,8 @@ impl Pages {
     }
 }
 
-/// The page that a wide row was split off, by the name of the row's own page: the two must change
-/// in one transaction, because a row moves between them.
+/// The page that a row would be in if it were not wide, by the name of the row's present page. Both
+/// pages must change in one transaction, because a row moves between them.
 pub(super) fn family(name: &str) -> &str {
     name.split_once('.').map_or(name, |(page, _)| page)
 }
@@ -257,8 +259,8 @@ pub(super) fn table_of(name: &str) -> &str {
     name.split_once('/').map_or(name, |(table, _)| table)
 }
 
-/// Spreads the bits of `hash`: FNV-1a of keys that differ in their last bytes differs little in its
-/// upper bits.
+/// Spreads the bits of `hash`: FNV-1a of keys that differ only in their last bytes differs little
+/// in its upper bits.
 fn mixed(hash: u64) -> u64 {
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash ^ (hash >> 33)
@@ -283,7 +285,7 @@ fn decode(name: &str, value: &[u8]) -> Result<Rows, String> {
     Ok(rows)
 }
 
-/// Takes one row off the front: its key, its value, and the rest.
+/// Splits one row off the front: its key, its value, and the remaining bytes.
 fn row(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (key, bytes) = bytes.split_first_chunk()?;
     let (value, bytes) = bytes.split_first_chunk()?;
@@ -310,7 +312,7 @@ mod tests {
         changes
     }
 
-    /// The pages that another manager reads after `names` were written.
+    /// Records in `into` the pages that another manager would read after `names` were written.
     fn written(pages: &Pages, into: &mut BTreeMap<PageName, Vec<u8>>, names: BTreeSet<PageName>) {
         for name in names {
             match pages.encode(&name).unwrap() {
@@ -363,7 +365,7 @@ mod tests {
             }
             expected.apply(&changes);
             let names = writer.apply(&changes);
-            // Changed pages come in the order of their names, those that are gone after them.
+            // Changed pages come in the order of names, removed pages after them.
             for name in &names {
                 if let Some(value) = writer.encode(name).unwrap() {
                     follower.follow(name, &value, &mut state).unwrap();

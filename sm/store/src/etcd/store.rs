@@ -1,4 +1,4 @@
-//! [`EtcdStore`]: load, claim and commit.
+//! [`EtcdStore`]: reads, claims and commits in etcd.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -19,38 +19,38 @@ use crate::{
     SharedStore, Store, StoreError,
 };
 
-/// The value of the key `format`.
+/// Value of the key `format`.
 const FORMAT: &str = "rsm-store 1";
 
-/// The value of the key `beat` after the holder has given the epoch up.
+/// Value of the key `beat` after the holder has given the epoch up.
 const RELEASED: &str = "released";
 
-/// Changed keys in one transaction: etcd's default limit is 128, and the rest is for the
-/// generation.
+/// Bound of the keys changed in one transaction: etcd's default limit is 128, and the remaining
+/// operations write the generation.
 const OPS_MAX: usize = 120;
 
-/// The limits of a load: pages of the whole subnet may be in one answer.
+/// Limits of reading everything: one answer may have pages of the whole subnet.
 const LOAD: Limits = Limits {
     alone: Duration::from_secs(2),
     all: Duration::from_secs(5),
 };
 
-/// The limits of a write, of which one member gets most of the time: two that make it at different
-/// times would put a value over a later one. etcd gives up after seven seconds by itself.
+/// Limits of a write. One member of etcd gets most of the time, because two that make the same
+/// write at different times could put an old value over a newer one. etcd itself gives up after
+/// seven seconds.
 const WRITE: Limits = Limits {
     alone: Duration::from_secs(5),
     all: Duration::from_secs(7),
 };
 
-/// The limits of a look at the epoch and of a sign of life: one member of etcd that hangs costs less
-/// than the silence after which a holder counts as gone
-/// ([`SILENT`](crate::replica::SILENT)).
+/// Limits of reading the epoch and of a sign of life. One member of etcd that hangs must cost less
+/// than the silence after which a holder counts as gone ([`SILENT`](crate::replica::SILENT)).
 const QUICK: Limits = Limits {
     alone: Duration::from_millis(250),
     all: Duration::from_secs(1),
 };
 
-/// The limits of a claim. Of two members that make it only one succeeds.
+/// Limits of a claim. If two members of etcd make it, only one succeeds.
 const CLAIM: Limits = Limits {
     alone: QUICK.alone,
     all: Duration::from_secs(5),
@@ -64,37 +64,37 @@ pub struct EtcdStore {
     runtime: Runtime,
     client: Client,
     deadline: Deadline,
-    /// The prefix of the keys, with a slash at its end.
+    /// Prefix of the keys, with a slash at the end.
     prefix: String,
-    /// The contents of the keys after the last commit, or at the last look.
+    /// The contents of the keys after the last commit or reading.
     pages: Pages,
-    /// The rows of `pages`.
+    /// The decoded rows of `pages`.
     state: Persisted,
-    /// All keys at the last look, without the prefix.
+    /// All keys at the last reading, without the prefix.
     keys: BTreeSet<String>,
-    /// The value of the key `format`.
+    /// Value of the key `format`; `None` if there is no such key.
     format: Option<String>,
-    /// The revision of the last look; 0: everything is to be read.
+    /// Revision of the last reading; 0 if everything must be read.
     revision: i64,
     generation: u64,
-    /// Tables with pages that were read since [`SharedStore::follow`] last told.
+    /// Tables whose pages were read since the last [`SharedStore::follow`].
     touched: BTreeSet<String>,
-    /// Pages whose transaction failed: the next commit writes them again.
+    /// Pages whose transaction failed, which the next commit writes again.
     unwritten: BTreeSet<PageName>,
     /// The epoch that this manager holds, with the modification revision of its key.
     held: Option<(Epoch, i64)>,
     beats: u64,
-    /// The revision at the last compaction, which the next one compacts to, and when it was.
+    /// Revision and time of the last compaction; the next one compacts up to this revision.
     compacted: Option<(i64, Instant)>,
     closed: bool,
 }
 
 impl EtcdStore {
-    /// A store that connects with its first call.
+    /// Creates a store that connects with its first call.
     ///
     /// # Errors
-    /// [`StoreError::Setting`]: an endpoint or a file cannot be used; [`StoreError::Io`]: the
-    /// operating system refuses what the client needs.
+    /// [`StoreError::Setting`] if an endpoint or a file cannot be used; [`StoreError::Io`] if the
+    /// operating system refuses the client a resource.
     pub fn new(options: &EtcdOptions) -> Result<EtcdStore, StoreError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -129,7 +129,7 @@ impl EtcdStore {
         format!("{}{name}", self.prefix).into_bytes()
     }
 
-    /// All keys below `name`.
+    /// Reads all keys below `name`.
     fn read(&mut self, name: &str, limits: Limits) -> Result<Vec<KeyValue>, StoreError> {
         let (from, end) = self.span(name);
         let range = self.client.range(&from, &end, 0, limits);
@@ -140,7 +140,7 @@ impl EtcdStore {
     fn span(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
         let from = self.key(name);
         let mut end = from.clone();
-        // The prefix ends with a slash or a letter: the next byte ends the range.
+        // The prefix ends with a slash or a letter, so that the range ends at the next byte value.
         if let Some(last) = end.last_mut() {
             *last += 1;
         }
@@ -155,10 +155,10 @@ impl EtcdStore {
         }
     }
 
-    /// Brings the pages and the state up to date: reads the keys that changed since the last call,
-    /// and all at first.
+    /// Brings pages and state up to date: reads the keys that changed since the last call, or all
+    /// keys at first.
     fn read_changes(&mut self, limits: Limits) -> Result<(), StoreError> {
-        // After a failure in between the next call reads everything.
+        // A failure between here and the end makes the next call read everything.
         let before = std::mem::take(&mut self.revision);
         let (from, end) = self.span("");
         let since = if before == 0 { 0 } else { before + 1 };
@@ -166,14 +166,15 @@ impl EtcdStore {
         let ranged = match self.runtime.block_on(range) {
             Ok(ranged) => ranged,
             Err(error) => {
-                // Nothing was taken.
+                // The answer changed nothing.
                 self.revision = before;
                 return Err(error);
             }
         };
         let revision = ranged.revision;
         if before == 0 {
-            // Not before there is an answer: without the store a manager goes on with the last state.
+            // Pages and state are emptied only once there is an answer: while the store does not
+            // answer, a manager continues with the last state.
             (self.pages, self.state) = (Pages::default(), Persisted::default());
             (self.keys, self.format) = (BTreeSet::new(), None);
             self.generation = 0;
@@ -183,7 +184,7 @@ impl EtcdStore {
             self.take(&name, &pair.value)?;
             self.keys.insert(name);
         }
-        // One request in most cases: only keys that are gone make the numbers differ.
+        // One request is enough in most cases: the numbers differ only if keys were removed.
         if ranged.count != self.keys.len() as u64 {
             let names = self.client.names(&from, &end, revision, limits);
             let names = self.runtime.block_on(names)?;
@@ -215,7 +216,7 @@ impl EtcdStore {
         Ok(())
     }
 
-    /// Takes a key as it was read.
+    /// Takes in one key that was read.
     fn take(&mut self, name: &str, value: &[u8]) -> Result<(), StoreError> {
         match name.split_once('/') {
             None if name == "format" => self.format = Some(text(value)),
@@ -251,7 +252,7 @@ impl EtcdStore {
         }
     }
 
-    /// Makes `success` on the condition that this manager still holds the epoch.
+    /// Runs `success` on the condition that this manager still holds the epoch.
     fn fenced(&mut self, success: Vec<RequestOp>, limits: Limits) -> Result<i64, StoreError> {
         let Some((_, revision)) = self.held else {
             return Err(StoreError::NoEpoch);
@@ -261,19 +262,20 @@ impl EtcdStore {
         if answer.succeeded {
             return Ok(answer.header.map_or(0, |header| header.revision));
         }
-        // If this has no answer, the next write asks again.
+        // If this request has no answer, the next write reads the epoch again.
         let seen = self.observe()?;
         self.held = None;
-        // The rows of the failed transaction are not in the store: a later claim reads anew.
+        // The rows of the failed transaction are not in the store: a later claim reads everything.
         match seen {
             Some(seen) => Err(StoreError::Deposed(seen.epoch)),
             None => Err(self.foreign("epoch", "it was removed")),
         }
     }
 
-    /// The conditions of a claim. `is_followed`: the key `format` is as this version writes it.
+    /// The conditions of a claim. `is_followed` adds that the key `format` is as this version
+    /// writes it.
     fn conditions(&self, seen: Option<SeenEpoch>, life: Life, is_followed: bool) -> Vec<Compare> {
-        // A key that was never written has modification revision 0.
+        // The modification revision of a key that was never written is 0.
         let revision = seen.map_or(0, |seen| seen.revision);
         let mut conditions = vec![compare_revision(self.key("epoch"), revision)];
         if let (Life::Counts, Some(seen)) = (life, seen) {
@@ -304,8 +306,8 @@ impl EtcdStore {
         self.runtime.block_on(self.client.txn(request, limits))
     }
 
-    /// Writes the pages in [`EtcdStore::unwritten`], in as few transactions as possible; those of
-    /// one [family] in one, as far as it takes them.
+    /// Writes the pages in [`EtcdStore::unwritten`] in as few transactions as possible. Pages of
+    /// one [family] share a transaction if they fit into it.
     fn write(&mut self) -> Result<(), StoreError> {
         while !self.unwritten.is_empty() {
             let (names, ops) = self.next_batch()?;
@@ -318,7 +320,7 @@ impl EtcdStore {
         Ok(())
     }
 
-    /// The pages of the next transaction, and their changes; at least one.
+    /// Pages of the next transaction, at least one, and their changes.
     fn next_batch(&self) -> Result<(Vec<PageName>, Vec<RequestOp>), StoreError> {
         let names: Vec<&PageName> = self.unwritten.iter().collect();
         let (mut batch, mut ops, mut bytes) = (Vec::new(), Vec::new(), 0);
@@ -333,8 +335,8 @@ impl EtcdStore {
             if !fits && !ops.is_empty() {
                 break;
             }
-            // Only a family that is too large by itself is torn apart. Rows of their own go first,
-            // so that a row that moves is in two pages between, not in none.
+            // A family is split only if it alone is too large. Its wide rows go first, so that a
+            // row that moves is in two pages in the meantime, and not in none.
             encoded.reverse();
             for (name, op) in encoded {
                 let size = op_size(&op);
@@ -349,8 +351,8 @@ impl EtcdStore {
         Ok((batch, ops))
     }
 
-    /// Lets etcd drop values that were replaced before the last compaction: without that, each
-    /// change stays in its database for ever.
+    /// Compacts etcd up to the revision of the last compaction. Without that, etcd keeps all old
+    /// values for ever.
     fn compact(&mut self, revision: i64) {
         let Some((before, at)) = self.compacted else {
             self.compacted = Some((revision, now()));
@@ -421,7 +423,7 @@ impl SharedStore for EtcdStore {
 
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
         let (mut epoch, mut beat, mut is_released, mut plan) = (None, 0, false, 0);
-        // One request: between these, rsm has only the short key `format`.
+        // One request is enough: between these keys, rsm has only the short key `format`.
         let (from, end) = (self.key("beat"), self.key("generation\0"));
         let range = self.client.range(&from, &end, 0, QUICK);
         for pair in self.runtime.block_on(range)?.pairs {
@@ -458,8 +460,8 @@ impl SharedStore for EtcdStore {
         seen: Option<SeenEpoch>,
         life: Life,
     ) -> Result<Option<Epoch>, StoreError> {
-        // Data that rsm did not write stay as they are. Where they were rsm's at the last look, the
-        // transaction checks that they still are.
+        // Keys that rsm did not write must stay as they are. If the key `format` was rsm's at the
+        // last reading, the transaction checks that it still is.
         let is_followed = self.revision != 0 && self.format.is_some();
         if !is_followed {
             self.read_changes(LOAD)?;
@@ -479,7 +481,7 @@ impl SharedStore for EtcdStore {
         let revision = match answer.succeeded {
             true => answer.header.map_or(0, |header| header.revision),
             false => match self.observe()?.filter(|seen| seen.epoch == epoch) {
-                // Another member made the same transaction, and its answer was lost.
+                // Another member of etcd made the same transaction, and its answer was lost.
                 Some(seen) => seen.revision,
                 None => {
                     if is_followed {
@@ -489,11 +491,12 @@ impl SharedStore for EtcdStore {
                 }
             },
         };
-        // The epoch is this manager's, however long it takes to read what the holder before has
-        // written until now.
+        // This manager holds the epoch now, however long it takes to read what its predecessor
+        // wrote last.
         self.deadline.set(None);
         self.read_changes(LOAD)?;
-        // From now on the pages hold what is to be written; after this epoch all are read anew.
+        // Until the end of this epoch the pages have the content to write, and after it all are
+        // read again.
         self.revision = 0;
         self.held = Some((epoch, revision));
         Ok(Some(epoch))
@@ -521,7 +524,7 @@ impl SharedStore for EtcdStore {
         }
         if managers.get(&own).map(String::as_str) != Some(checksums) {
             let key = self.key(&format!("managers/{own}"));
-            // A key of this manager's own: no epoch decides it.
+            // The key is this manager's own, and needs no epoch.
             let put = op(key, Some(checksums.as_bytes().to_vec()));
             self.transact(Vec::new(), vec![put], QUICK)?;
             managers.insert(own, checksums.to_owned());
@@ -583,7 +586,7 @@ fn compare_revision(key: Vec<u8>, revision: i64) -> Compare {
     }
 }
 
-/// Puts `value`, or removes the key.
+/// The operation that writes `value`, or removes the key if there is none.
 fn op(key: Vec<u8>, value: Option<Vec<u8>>) -> RequestOp {
     let request = match value {
         Some(value) => Op::RequestPut(PutRequest { key, value }),
@@ -660,7 +663,7 @@ mod tests {
         let begun = now();
         let error = store.observe().unwrap_err();
         assert!(matches!(error, StoreError::Unreachable { .. }), "{error}");
-        // One after the other they would take six times as long as all together.
+        // One after the other, the calls would take six times as long.
         assert!(begun.elapsed() < 3 * QUICK.all, "{:?}", begun.elapsed());
     }
 }

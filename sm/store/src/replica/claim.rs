@@ -1,4 +1,4 @@
-//! A claim to the epoch.
+//! A manager's claim to the epoch.
 
 use std::time::Duration;
 
@@ -6,39 +6,40 @@ use rsm_ids::Guid;
 
 use super::{Epoch, Persisted, SILENT, STALE, SeenEpoch, last_commit};
 
-/// Why a manager claims the epoch.
+/// A claim to the epoch, and what it depends on.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// The GUID of this manager.
+    /// GUID of this manager.
     pub own: Guid,
-    /// The master that no longer answers, whose epoch ends with this claim if it has shown no sign
-    /// of life for [`SILENT`] either. Without one, only an epoch ends whose holder has shown none
-    /// for [`STALE`].
+    /// The master that no longer answers in the fabric. This claim ends its epoch if it has also
+    /// shown no sign of life in the store for [`SILENT`]. `None` ends an epoch only if its holder
+    /// has shown no sign of life for [`STALE`].
     pub over: Option<Guid>,
-    /// The epoch of `over` ends whether or not it shows signs of life.
+    /// Whether the epoch of `over` ends even if it shows signs of life.
     pub insists: bool,
-    /// The state of this machine.
+    /// State in the store of this machine.
     pub state: Persisted,
-    /// The number of the last epoch that this machine held; 0: none. If it is still the last one,
-    /// `state` is newer than the shared store, unless that has a later commit.
+    /// Number of the last epoch that this machine held; 0 if none. If no other epoch followed,
+    /// `state` is newer than the shared store, unless the shared store has a later commit.
     pub held_before: u64,
-    /// This manager is master already, without the epoch: its state counts, whatever the store has.
+    /// Whether this manager is already master, without the epoch. Its state then counts, whatever
+    /// the shared store has.
     pub is_master: bool,
-    /// Comes back with [`ReplicaEvent::Granted`](super::ReplicaEvent::Granted); a later claim
-    /// supersedes an earlier one.
+    /// Number of the claim, which [`ReplicaEvent::Granted`](super::ReplicaEvent::Granted) returns.
+    /// A later claim supersedes an earlier one.
     pub number: u64,
 }
 
 impl Claim {
-    /// Whether the state of this machine is newer than that of the shared store, which `epoch` has
-    /// written: this manager held it last, and its machine has all commits of that time.
+    /// Whether the state of this machine is newer than `shared`, the state of the shared store in
+    /// `epoch`: this manager held that epoch, and its machine has all commits of it.
     pub(super) fn is_ahead_of(&self, epoch: Epoch, shared: &Persisted) -> bool {
         let is_own = epoch.holder == self.own && epoch.number == self.held_before;
         is_own && last_commit(&self.state) >= last_commit(shared)
     }
 
-    /// How long the holder of the epoch must have shown no sign of life; `None`: it may live, as the
-    /// epoch is this manager's, was given up, or ends in any case.
+    /// Time for which the holder of the epoch must have shown no sign of life. `None` if it may
+    /// live: the epoch is this manager's, was given up, or ends in any case.
     pub(super) fn silence(&self, seen: &SeenEpoch) -> Option<Duration> {
         let holder = seen.epoch.holder;
         let is_over = Some(holder) == self.over;

@@ -1,4 +1,4 @@
-//! The thread that writes a shared store behind the store of this machine.
+//! The thread that makes a shared store follow the store of this machine.
 //!
 //! ```text
 //!           claim: the epoch is free, its holder's, or of a silent master
@@ -8,14 +8,15 @@
 //!    └──────────────────── release, or another manager claimed the epoch ◀──────┘
 //! ```
 //!
-//! A claim over a master that is silent in the fabric, but not yet for long enough here, waits until
-//! the master's time is over or a sign of life comes. It has an answer within [`CLAIM_DEADLINE`], also
-//! from a store that hangs: the call under way ends by then, and so do the calls of the claim.
+//! A claim over a master that is silent in the fabric, but not for long enough in the store, waits
+//! until that time is over or a sign of life comes. A claim has an answer within
+//! [`CLAIM_DEADLINE`], even if the store hangs: the call under way and the calls of the claim end
+//! by then.
 //!
-//! While it holds the epoch it writes what commits have changed, in groups, and shows every
-//! [`BEAT`] that it lives; each write fails once another manager has claimed the epoch. While it
-//! watches, it reads the epoch as often, so that it knows whether the holder lives. No caller waits
-//! for it.
+//! While it holds the epoch, the thread writes the changes of commits in groups, and shows a sign
+//! of life every [`BEAT`]; each write fails once another manager has claimed the epoch. While it
+//! watches, it reads the epoch as often, to know whether the holder lives. No caller waits for the
+//! thread.
 
 mod claim;
 
@@ -33,114 +34,114 @@ use super::{
     SharedStore, StoreError, last_commit,
 };
 
-/// How long a change waits for others, to share their transaction.
+/// Time for which a change waits for others that share its transaction.
 const GROUP: Duration = Duration::from_millis(5);
 
-/// Time between two signs of life of the holder, and between two looks at them.
+/// Time between two signs of life of the holder, and between two readings of them.
 pub const BEAT: Duration = Duration::from_millis(100);
 
-/// Time to the next look after one that saw no new sign of life: the next one is due. A silence
-/// counts from when the last sign of life was seen, and that is soon after it was shown.
+/// Time to the next reading after one that saw no new sign of life. A silence counts from the
+/// moment when the last sign of life was seen, which must be soon after it was shown.
 const SOON: Duration = Duration::from_millis(20);
 
-/// A holder that has shown no sign of life for so long is gone.
+/// Silence in the store after which a holder counts as gone.
 pub const STALE: Duration = Duration::from_secs(3);
 
-/// A master that does not answer in the fabric, and has shown no sign of life for so long, is gone:
-/// one that is busy shows signs of life. It is most of the time in which nobody answers hosts after a
-/// master's death; a member of etcd that is lost is no silence, as the store does not answer then.
+/// Silence in the store after which a master that does not answer in the fabric either counts as
+/// gone; a busy one still shows signs of life. It is most of the time in which hosts get no answers
+/// after a master's death. A lost member of etcd is no silence, because the store does not answer
+/// then.
 pub const SILENT: Duration = Duration::from_millis(400);
 
-/// The longest that a claim over a silent master waits for a store that does not answer. With the
-/// 0.4 seconds before the claim, and the reading of a small subnet after it, a takeover takes less
-/// than two seconds.
+/// Limit for a claim over a silent master, if the store does not answer. With 0.4 seconds before
+/// the claim, and reading a small subnet after it, a takeover takes less than two seconds.
 pub const CLAIM_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Time between two attempts after the store did not answer, or did not give the epoch.
+/// Time between two attempts after the store did not answer or did not grant the epoch.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The longest that changes wait in good order. Beyond it the store is behind.
+/// Age of the oldest waiting change beyond which the shared store counts as lagging.
 const BEHIND: Duration = Duration::from_secs(5);
 
-/// Changed rows that may wait during an outage, each with its last value: three times the state of
-/// 45,000 hosts. Beyond it the whole state, which is smaller, is written once the store is back.
+/// Bound of changed rows that wait during an outage, each with its last value: three times the
+/// state of 45,000 hosts. Beyond it the whole state, which is smaller, is written once the store
+/// answers again.
 pub(crate) const ROWS_MAX: usize = 2_000_000;
 
-/// How often a manager that does not hold the epoch reads what the holder has written. etcd looks
-/// through all keys for it.
+/// Time between two readings of what the holder has written, which make etcd search all keys.
 const FOLLOW: Duration = Duration::from_secs(5);
 
-/// The same once the holder has stored another plan.
+/// Time between two such readings once the holder has stored another plan.
 pub const FOLLOW_PLAN: Duration = Duration::from_secs(1);
 
-/// A report of the thread of the shared store.
+/// A report from the thread of the shared store.
 #[derive(Debug)]
 pub enum ReplicaEvent {
     /// The claim succeeded.
     Granted {
-        /// The number of the claim.
+        /// Number of the claim.
         number: u64,
         /// The new epoch.
         epoch: Epoch,
-        /// The state to continue with, where another manager has written the store since.
+        /// The state to continue with, if another manager has written the store since this one did.
         state: Option<Box<Persisted>>,
-        /// How long before this the last sign of life of another manager that held the epoch, and did
-        /// not give it up, was seen; zero without one.
+        /// Time since the last sign of life of the former holder; zero if there was none, or it
+        /// gave the epoch up.
         unseen: Duration,
     },
-    /// The claim failed: this manager holds the epoch, and is alive. The claim is not repeated.
+    /// The claim failed: this manager holds the epoch and is alive. The claim is not repeated.
     Refused(Epoch),
-    /// The store does not answer, or cannot be used. A claim is repeated.
+    /// The store does not answer, or cannot be used. The claim is repeated.
     Unreachable {
-        /// The number of the claim; 0 for a check.
+        /// Number of the claim; 0 for a check.
         number: u64,
-        /// The last state that the store showed, where another manager had written it since this one
-        /// did: what this manager continues with.
+        /// The last state read from the store, if another manager had written it since this one
+        /// did. This manager continues with it.
         state: Option<Box<Persisted>>,
     },
-    /// A check found that the epoch is still this manager's.
+    /// A check found that this manager still holds the epoch.
     Held,
     /// Another manager claimed the epoch.
     Deposed(Epoch),
-    /// The epoch as this manager, which does not hold it, sees it; told when it changes.
+    /// Another manager's epoch, reported when it changes.
     Seen(Option<Epoch>),
-    /// The number of the last plan that the holder, another manager, has stored; told when it
-    /// changes, after the rows that belong to it.
+    /// Number of the last plan that the holder, another manager, has stored. Reported when it
+    /// changes, after the rows that belong to the plan.
     Planned(u64),
-    /// The rows of [`FOLLOWED_TABLES`] that the holder, another manager, has stored; told when they
-    /// change. Those of [`CABLING`] are left out where they have not changed.
+    /// The rows of [`FOLLOWED_TABLES`] that the holder, another manager, has stored. Reported when
+    /// they change; those of [`CABLING`] are omitted if they have not changed.
     Followed(Box<Persisted>),
-    /// How the shared store does; told when it changes.
+    /// State of the shared store, reported when it changes.
     Health(Health),
-    /// Checksums of the settings of all managers, by their GUID; told when they change.
+    /// Checksums of the settings of all managers by GUID, reported when they change.
     Configurations(BTreeMap<Guid, String>),
-    /// More than `ROWS_MAX` changes wait: none is kept any longer, and the next claim, as the
-    /// master, writes the whole state.
+    /// More than `ROWS_MAX` changes waited, and were dropped. The next claim, as the master, writes
+    /// the whole state.
     Overflowed,
 }
 
-/// How the shared store does.
+/// State of the shared store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Health {
-    /// The shared store follows.
+    /// The shared store is up to date.
     Good,
     /// The shared store answers, but changes wait for longer than `BEHIND`.
     Behind,
-    /// The shared store cannot be used; the reason in words.
+    /// The shared store cannot be used, for this reason.
     Failing(String),
 }
 
 /// Rows that wait to be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lag {
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
-    /// For how long the first of them has waited.
+    /// Time for which the oldest row has waited.
     pub oldest: Duration,
 }
 
 enum Order {
-    /// A claim, and by when it has an answer.
+    /// A claim, and the time by which it must have an answer.
     Claim(Box<Claim>, Option<Instant>),
     Check,
     Release,
@@ -149,17 +150,17 @@ enum Order {
 #[derive(Default)]
 struct Waiting {
     changes: ChangeSet,
-    /// More than [`ROWS_MAX`] changes came: none is kept until the next claim.
+    /// Whether more than [`ROWS_MAX`] changes came; none is kept until the next claim then.
     overflowed: bool,
-    /// Rows under way to the store.
+    /// Number of rows that are being written.
     in_flight: usize,
-    /// When the first of the changes came.
+    /// When the oldest change came.
     since: Option<Instant>,
     orders: Vec<Order>,
-    /// Whether changes are kept: from a claim to the end of the epoch.
+    /// Whether changes are kept: from a claim until the end of the epoch.
     keeps: bool,
     closing: bool,
-    /// This manager and the checksums of its settings, to be shown to others.
+    /// This manager's GUID and the checksums of its settings, to be shown to other managers.
     announcement: Option<(Guid, String)>,
 }
 
@@ -169,7 +170,7 @@ struct Mailbox {
     bell: Condvar,
 }
 
-/// Access to the thread. Clones share it.
+/// Handle to the thread. Clones share it.
 #[derive(Clone)]
 pub struct ReplicaHandle {
     mailbox: Arc<Mailbox>,
@@ -178,10 +179,10 @@ pub struct ReplicaHandle {
 }
 
 impl ReplicaHandle {
-    /// Starts the thread; `tell` takes what it tells, and must not wait.
+    /// Starts the thread. It calls `tell` with its reports; `tell` must not wait.
     ///
     /// # Errors
-    /// The operating system cannot start a thread.
+    /// Fails if the operating system cannot start a thread.
     pub fn start(
         store: Box<dyn SharedStore>,
         tell: Box<dyn Fn(ReplicaEvent) + Send>,
@@ -216,7 +217,7 @@ impl ReplicaHandle {
         })
     }
 
-    /// Takes changes to write, if this manager holds the epoch or has claimed it. Does not wait.
+    /// Queues changes, if this manager holds the epoch or has claimed it. Does not wait.
     pub fn put(&self, changes: ChangeSet) {
         let mut waiting = self.mailbox.waiting.lock();
         if !waiting.keeps || changes.is_empty() {
@@ -243,13 +244,14 @@ impl ReplicaHandle {
         self.mailbox.bell.notify_one();
     }
 
-    /// Asks whether the epoch is still this manager's. Does not wait.
+    /// Checks whether this manager still holds the epoch. Does not wait.
     pub fn check(&self) {
         self.mailbox.waiting.lock().orders.push(Order::Check);
         self.mailbox.bell.notify_one();
     }
 
-    /// Gives the epoch up after the changes that wait: another manager is master. Does not wait.
+    /// Gives the epoch up after writing the changes that wait, because another manager is master.
+    /// Does not wait.
     pub fn release(&self) {
         let mut waiting = self.mailbox.waiting.lock();
         waiting.keeps = false;
@@ -257,7 +259,7 @@ impl ReplicaHandle {
         self.mailbox.bell.notify_one();
     }
 
-    /// Shows the checksums of the settings of this manager to others soon, and theirs to this one.
+    /// Shows the checksums of this manager's settings to the others, and has theirs reported.
     pub fn announce(&self, own: Guid, checksums: String) {
         self.mailbox.waiting.lock().announcement = Some((own, checksums));
     }
@@ -267,7 +269,7 @@ impl ReplicaHandle {
         self.mailbox.waiting.lock().lag()
     }
 
-    /// Writes what waits, once, and ends the thread.
+    /// Writes what waits, with one attempt, and ends the thread.
     pub fn close(&self) {
         self.mailbox.waiting.lock().closing = true;
         self.mailbox.bell.notify_one();
@@ -296,7 +298,7 @@ impl Waiting {
 /// State of the thread.
 struct Worker {
     store: Box<dyn SharedStore>,
-    /// The store's.
+    /// Deadline shared with the store.
     deadline: Deadline,
     mailbox: Arc<Mailbox>,
     tell: Box<dyn Fn(ReplicaEvent) + Send>,
@@ -304,24 +306,24 @@ struct Worker {
     holds: Option<Epoch>,
     /// The claim that has not succeeded yet.
     wants: Option<Box<Claim>>,
-    /// The claim that waits for the end of a silence.
+    /// The claim that waits until the holder has been silent for long enough.
     awaits: Option<Box<Claim>>,
-    /// The epoch at the last look.
+    /// The epoch at the last reading.
     seen: Option<SeenEpoch>,
     /// When `seen` last changed, or could not be read.
     seen_at: Instant,
     /// When `seen` last changed.
     beat_at: Instant,
-    /// When the next beat, look or attempt is due.
+    /// When the next sign of life, reading or attempt is due.
     due: Instant,
     health: Health,
-    /// When the settings of all managers are next compared.
+    /// When the settings of all managers are compared next.
     compare_at: Instant,
-    /// When this manager last read what the holder has written; `None`: never, and it is due.
+    /// When this manager last read what the holder has written; `None` if it is due.
     followed_at: Option<Instant>,
-    /// The number of the holder's last plan, to be told after the rows that belong to it.
+    /// Number of the holder's last plan, reported after the rows that belong to it.
     planned: Option<u64>,
-    /// Their checksums at the last comparison.
+    /// Checksums of all managers' settings at the last comparison.
     configurations: BTreeMap<Guid, String>,
 }
 
@@ -368,7 +370,8 @@ impl Worker {
         }
     }
 
-    /// Waits for an order, for changes to write, or until something is due.
+    /// Waits for orders, for changes to write, or until something is due. Returns the orders, and
+    /// whether the handle was closed.
     fn wait(&self) -> (Vec<Order>, bool) {
         let mut waiting = self.mailbox.waiting.lock();
         loop {
@@ -392,7 +395,7 @@ impl Worker {
             Order::Claim(claim, by) => {
                 (self.awaits, self.wants) = (None, None);
                 self.deadline.set(by);
-                // A store that does not answer shows no end of a silence.
+                // While the store does not answer, nothing shows the end of a silence.
                 let is_failing = matches!(self.health, Health::Failing(_));
                 if !is_failing && self.silence_needed(&claim).is_some_and(|at| at > now()) {
                     self.awaits = Some(claim);
@@ -418,20 +421,20 @@ impl Worker {
         }
     }
 
-    /// Until when a claim over the holder of the epoch needs its silence; `None` for other claims,
-    /// and for those that depend on no silence.
+    /// Time until which the holder must stay silent for the claim to succeed. `None` for claims
+    /// that depend on no silence.
     fn silence_needed(&self, claim: &Claim) -> Option<Instant> {
         let seen = self.seen?;
         let silence = claim.silence(&seen)?;
         (Some(seen.epoch.holder) == claim.over).then(|| self.seen_at + silence)
     }
 
-    /// When the silence ends that a claim waits for.
+    /// When the silence ends that the waiting claim needs.
     fn silence_ends(&self) -> Option<Instant> {
         self.silence_needed(self.awaits.as_ref()?)
     }
 
-    /// Claims the epoch for the first time or once more.
+    /// Makes a claim, for the first time or again.
     fn try_claim(&mut self, claim: Box<Claim>, attempt: Attempt) {
         let outcome = self.claim(&claim);
         self.deadline.set(None);
@@ -442,7 +445,7 @@ impl Worker {
                 self.note(Health::Good);
                 self.wants = None;
                 self.due = now() + BEAT;
-                // Only a master keeps changes, until its next claim.
+                // Changes are kept only for a master, until its next claim.
                 if !claim.is_master && attempt == Attempt::First {
                     self.mailbox.waiting.lock().drop_changes();
                 }
@@ -475,7 +478,7 @@ impl Worker {
         });
     }
 
-    /// Tells that the store does not answer a claim, and keeps the claim for later.
+    /// Reports that the store does not answer a claim, and keeps the claim for later.
     fn put_off(&mut self, claim: Box<Claim>, attempt: Attempt, error: &StoreError) {
         self.deadline.set(None);
         self.due = now() + AGAIN;
@@ -491,7 +494,7 @@ impl Worker {
         }));
     }
 
-    /// The state at the last look at the store, unless this machine was the last to write it.
+    /// The state at the last reading of the store, unless this machine was the last to write it.
     fn last_known(&self, claim: &Claim) -> Option<Box<Persisted>> {
         let epoch = self.seen?.epoch;
         let state = self.store.state();
@@ -499,8 +502,8 @@ impl Worker {
         (!is_own && !claim.is_master && !state.is_empty()).then(|| Box::new(state))
     }
 
-    /// Decides which state counts: that of this machine, which is returned as `None` and replaces
-    /// the shared one, or the shared one.
+    /// Decides which state counts: that of this machine, which then replaces the shared one
+    /// (`None`), or the shared one.
     fn settle(
         &self,
         claim: Claim,
@@ -519,8 +522,8 @@ impl Worker {
         let wanted = if is_newest {
             own
         } else {
-            // This manager has been master since, without the shared store: what it registered
-            // counts, and so does what only the shared store has.
+            // This manager has been master since, without the shared store: its registrations
+            // count, and so do those that only the shared store has.
             let mut both = shared.clone();
             both.apply(&ChangeSet::between(
                 &Persisted::default(),
@@ -536,13 +539,14 @@ impl Worker {
         (!is_newest).then(|| Box::new(wanted))
     }
 
-    /// The new epoch and the one before as it was seen, or the holder that is alive.
+    /// Claims the epoch. Returns the new epoch with the former one as it was seen, or the epoch of
+    /// the holder that is alive.
     fn claim(
         &mut self,
         claim: &Claim,
     ) -> Result<Result<(Epoch, Option<SeenEpoch>), Epoch>, StoreError> {
         let seen = match self.silence_needed(claim) {
-            // The transaction itself shows whether there was a sign of life since.
+            // The transaction itself fails if there was a sign of life since.
             Some(at) if at <= now() => self.seen,
             _ => self.look()?,
         };
@@ -565,7 +569,7 @@ impl Worker {
         }
     }
 
-    /// Reads the epoch, and notes when it or its beat changed.
+    /// Reads the epoch, and notes when it or its sign of life changed.
     fn look(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
         let seen = self.store.observe();
         match &seen {
@@ -575,7 +579,7 @@ impl Worker {
                 (self.seen_at, self.beat_at) = (now(), now());
                 let epoch = |seen: Option<SeenEpoch>| seen.map(|seen| seen.epoch);
                 if self.holds.is_some() && epoch(*seen) == self.holds {
-                    // It is this manager's own.
+                    // The epoch is this manager's own.
                     return Ok(*seen);
                 }
                 if epoch(*seen) != epoch(before) {
@@ -586,7 +590,7 @@ impl Worker {
                     self.planned = plan(*seen);
                 }
             }
-            // Silence of the store is no silence of the holder.
+            // A store that does not answer says nothing about the holder's silence.
             Err(_) => self.seen_at = now(),
         }
         seen
@@ -595,13 +599,13 @@ impl Worker {
     fn watch(&mut self) {
         self.due = now() + BEAT;
         let before = self.seen;
-        let looked = self.look().map(drop);
+        let reading = self.look().map(drop);
         let claim = self
             .awaits
-            .take_if(|_| looked.is_err() || self.seen != before);
+            .take_if(|_| reading.is_err() || self.seen != before);
         if let Some(claim) = claim {
-            return match looked {
-                // Its holder lives or gave it up.
+            return match reading {
+                // The holder lives or gave the epoch up.
                 Ok(()) => self.try_claim(claim, Attempt::First),
                 Err(error) => self.put_off(claim, Attempt::First, &error),
             };
@@ -609,8 +613,8 @@ impl Worker {
         if self.seen == before && self.seen_at.elapsed() < SILENT {
             self.due = now() + SOON;
         }
-        // A claim that waits is not to wait for a reading.
-        let followed = looked.and_then(|()| match self.awaits {
+        // A waiting claim must not be delayed by reading.
+        let followed = reading.and_then(|()| match self.awaits {
             Some(_) => Ok(()),
             None => self.follow(),
         });
@@ -623,7 +627,7 @@ impl Worker {
         }
     }
 
-    /// Reads what the holder has written, if that is due, and tells it.
+    /// Reads and reports what the holder has written, if that is due.
     fn follow(&mut self) -> Result<(), StoreError> {
         let pause = match self.planned {
             Some(_) => FOLLOW_PLAN,
@@ -646,11 +650,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Shows a sign of life and finds whether this manager still holds the epoch, in one: no claim
-    /// comes between, but one that does not depend on signs of life.
+    /// Shows a sign of life and checks in the same transaction that this manager still holds the
+    /// epoch. No claim comes in between, except one that does not depend on signs of life.
     fn check(&mut self) {
         if self.holds.is_none() {
-            // The core was told that it no longer does.
+            // The core already knows that this manager lost the epoch.
             return;
         }
         let event = match self.store.beat() {
@@ -675,7 +679,7 @@ impl Worker {
         (self.tell)(ReplicaEvent::Deposed(by));
     }
 
-    /// Writes the changes that wait; without any, shows every [`BEAT`] that this manager lives.
+    /// Writes the changes that wait; without changes, shows a sign of life every [`BEAT`].
     fn write(&mut self) {
         let (changes, since) = {
             let mut waiting = self.mailbox.waiting.lock();
@@ -687,7 +691,7 @@ impl Worker {
         let written = match changes.is_empty() {
             true if !is_due => return,
             true => self.store.beat(),
-            // Many transactions can make one commit; a sign of life goes before it.
+            // A commit may take many transactions; a sign of life goes before it.
             false if is_due => self.store.beat().and_then(|()| self.store.commit(&changes)),
             false => self.store.commit(&changes),
         };
@@ -725,7 +729,7 @@ impl Worker {
         }
     }
 
-    /// Compares the settings of all managers, from time to time.
+    /// Compares the settings of all managers at intervals.
     fn compare_configurations(&mut self) {
         if now() < self.compare_at || matches!(self.health, Health::Failing(_)) {
             return;
@@ -756,7 +760,7 @@ impl Worker {
 
     fn note(&mut self, health: Health) {
         let is_news = match (&self.health, &health) {
-            // The reasons of several endpoints take turns.
+            // The reasons of several endpoints alternate, which is no change of health.
             (Health::Failing(_), Health::Failing(_)) => false,
             (before, now) => before != now,
         };
@@ -775,7 +779,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Whether the core waits for the outcome of a claim.
+/// Whether a claim is made for the first time, so that the core waits for its outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Attempt {
     First,

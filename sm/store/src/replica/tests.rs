@@ -203,7 +203,7 @@ fn a_claim_over_a_silent_master_waits_for_its_silence_and_is_then_made_with_one_
         matches!(answer, ReplicaEvent::Granted { epoch, .. } if epoch.holder == OWN),
         "{answer:?}"
     );
-    // It was seen to live at most one look before.
+    // The master was last seen alive at most one look before the claim.
     assert!(claimed.elapsed() + BEAT >= SILENT);
     // A sign of life since the last look would have kept the epoch: no look goes before.
     assert_eq!(store.claims(), [Call::Claim(Life::Counts)]);
@@ -280,7 +280,8 @@ fn a_claim_that_insists_waits_for_no_silence() {
 
 #[test]
 fn a_claim_over_a_silent_master_is_answered_in_time_by_a_store_that_hangs() {
-    // It hangs in a look before the claim, or while the claim waits for the end of a silence.
+    // The store hangs in a look before the claim, or while the claim waits for the end of a
+    // silence.
     for before in [true, false] {
         let store = Shared::new();
         let (replica, events) = watching(&store);

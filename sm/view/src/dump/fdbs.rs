@@ -5,7 +5,7 @@ use rsm_ids::{Lid, PortNum};
 use super::hops::NO_PATH;
 use super::source::DumpSource;
 
-/// The entry of a forwarding table that drops packets.
+/// Port number in a linear forwarding table that makes the switch drop the packet.
 const DROP: u8 = 0xff;
 
 /// Writes `opensm.fdbs`: where each switch sends each LID, and whether by a shortest path.
@@ -28,11 +28,12 @@ pub fn fdbs(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a LID is, seen from the switches.
+/// Destination of a LID, as switches route to it.
 struct Target {
-    /// The switch it is, or is attached to; `None` where it is attached to none.
+    /// Node index of the switch that owns the LID, or that the owner is cabled to; `None` where the
+    /// owner is cabled to no switch.
     switch: Option<usize>,
-    /// The port of that switch that leads to it; `None` for the switch itself.
+    /// Port of that switch that leads to the owner; `None` where the switch itself owns the LID.
     leaf_port: Option<PortNum>,
 }
 
@@ -71,7 +72,7 @@ fn entry(
     let Some(to) = target.switch.filter(|_| hops != NO_PATH) else {
         return writeln!(out, "{:03}  : HOPS UNKNOWN", port.0);
     };
-    // The last hop, from the leaf to the end node.
+    // Counts the last hop, from the leaf switch to the end node.
     let last = u8::from(target.leaf_port.is_some());
     let least = source.hops.least(switch, to);
     write!(

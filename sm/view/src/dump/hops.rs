@@ -4,40 +4,40 @@ use rsm_ids::{Guid, PortNum};
 
 use super::source::{DumpNode, index_of};
 
-/// Which paths count.
+/// Paths that count for the hops in dump files.
 #[derive(Clone, Copy, Debug)]
 pub enum HopRule<'a> {
-    /// All.
+    /// All paths.
     Shortest,
-    /// Legal up*/down* paths, which never turn up after going down. The switches are listed from
-    /// the highest to the lowest; unlisted ones are below all others, by GUID.
+    /// Legal up*/down* paths, which never turn up after going down. Holds the switches from the
+    /// highest to the lowest; unlisted switches are below all of these, in ascending order of GUID.
     UpDown(&'a [Guid]),
 }
 
-/// There is no path.
+/// Distance between switches without a path.
 pub(super) const NO_PATH: u8 = 0xff;
-/// Longer paths are shown as this long.
+/// Largest distance that is shown; longer paths show this value.
 const LONGEST: u8 = 0xfe;
 
-/// How far every switch is from every other.
+/// Distance in hops between each pair of switches.
 #[derive(Debug)]
 pub(super) struct Hops {
-    /// Node → its place among the switches.
+    /// Node index → place of the node among the switches; `None` for nodes that are no switches.
     place: Vec<Option<usize>>,
-    /// By switch: each port's number, and the switch it leads to.
+    /// Switch → its cabled ports, each with the switch at the other end.
     neighbours: Vec<Vec<(PortNum, usize)>>,
-    /// By switch: how many are above it. All zero where every path counts.
+    /// Switch → number of switches above it. All zero where every path counts.
     below: Vec<u32>,
     up_down: bool,
     count: usize,
-    /// From each switch (row) to each (column), by paths that count.
+    /// Row-major matrix: hops from a switch (row) to another (column) over paths that count.
     least: Vec<u8>,
-    /// By paths that only go down; empty where every path counts.
+    /// Row-major matrix as `least`, over paths that only go down; empty where every path counts.
     down: Vec<u8>,
 }
 
 impl Hops {
-    /// `nodes` are sorted, and their links lead to nodes among them.
+    /// Measures all distances. Requires sorted `nodes` whose links lead to nodes among them.
     pub(super) fn new(nodes: &[DumpNode<'_>], rule: HopRule<'_>) -> Hops {
         let switches: Vec<usize> = (0..nodes.len())
             .filter(|&i| nodes[i].tables.is_some())
@@ -91,7 +91,8 @@ impl Hops {
         }
     }
 
-    /// Fills the column of `to`: first by paths that only go down, then by those that climb first.
+    /// Fills the column of `to`: first with paths that only go down, then with those that climb
+    /// first.
     fn measure(&mut self, to: usize) {
         let mut distance = vec![NO_PATH; self.count];
         distance[to] = 0;
@@ -101,14 +102,16 @@ impl Hops {
             self.store(to, &distance);
             return;
         }
-        // From a switch down to one that is known: found from the lower end.
+        // Spreads from the lower ends of cables: reaches each switch from which `to` lies only
+        // downwards.
         self.spread(&mut distance, &mut queue, |hops, (high, low)| {
             hops.is_above(high, low)
         });
         for (from, &hops) in distance.iter().enumerate() {
             self.down[from * self.count + to] = hops;
         }
-        // From a switch up to one that is known, nearest first: every list is sorted by distance.
+        // Then climbs: takes the nearest known switch and reaches those below it. Both queues are
+        // sorted by distance.
         let mut known: Vec<usize> = (0..self.count)
             .filter(|&s| distance[s] != NO_PATH)
             .collect();
@@ -154,7 +157,7 @@ impl Hops {
         self.below[high] < self.below[low]
     }
 
-    /// Hops on the best path between two switches, given as nodes.
+    /// Hops on the best path between two switches, given as node indexes.
     pub(super) fn least(&self, from: usize, to: usize) -> u8 {
         match (self.place[from], self.place[to]) {
             (Some(from), Some(to)) => self.least[from * self.count + to],
@@ -162,8 +165,9 @@ impl Hops {
         }
     }
 
-    /// Hops on the best path that leaves switch `from` by each of its ports, by port number up to
-    /// `ports`. Port 0 stands for all of them.
+    /// Hops on the best path that leaves switch `from` through each of its ports, for port numbers
+    /// 0 to `ports`. Entry 0 holds the best over all ports; a port that leads to no switch holds
+    /// [`NO_PATH`].
     pub(super) fn by_port(&self, from: usize, to: usize, ports: usize) -> Vec<u8> {
         let mut row = vec![NO_PATH; ports + 1];
         row[0] = self.least(from, to);
@@ -178,7 +182,7 @@ impl Hops {
         row
     }
 
-    /// Hops on the best path that leaves switch `from` by `port`.
+    /// Hops on the best path that leaves switch `from` through `port`.
     pub(super) fn via(&self, from: usize, port: PortNum, to: usize) -> u8 {
         if port == PortNum::ZERO {
             return self.least(from, to);
@@ -192,7 +196,7 @@ impl Hops {
         })
     }
 
-    /// By places, over the neighbour `next`.
+    /// Hops from the switch at place `from` to that at place `to`, over the neighbour `next`.
     fn over(&self, from: usize, next: usize, to: usize) -> u8 {
         let descends = self.up_down && self.is_above(from, next);
         let table = if descends { &self.down } else { &self.least };
@@ -203,8 +207,8 @@ impl Hops {
     }
 }
 
-/// Takes the nearer of the two queues' heads; both are sorted by distance, because each switch is
-/// one hop farther than the switch that it was found from.
+/// Takes the nearer of the two queues' heads. Both queues are sorted by distance, because each
+/// switch is one hop farther away than the switch that it was found from.
 fn nearest(
     distance: &[u8],
     known: &mut VecDeque<usize>,

@@ -31,7 +31,7 @@ pub fn lfts(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
                 None => writeln!(out, "unknown node and type")?,
             }
         }
-        // The highest LID, as OpenSM writes it, not the number of entries.
+        // OpenSM writes the highest LID here, not the number of entries.
         writeln!(out, "{max} lids dumped")?;
     }
     Ok(())

@@ -19,10 +19,11 @@ use super::{
 /// Name of the file in ibnetdiscover's format.
 const TOPOLOGY: &str = "topology.ibnetdiscover";
 
-/// Writes every dump file of `snapshot` to `dir`. Without a plan there is nothing to show.
+/// Writes every dump file of `snapshot` to `dir`. Writes nothing while there is no plan.
 ///
 /// # Errors
-/// A file could not be written, or the fabric contradicts itself.
+/// A file could not be written, or the fabric contradicts itself (see
+/// [`SourceError`](super::SourceError)).
 pub fn write(dir: &Path, snapshot: &Snapshot) -> anyhow::Result<()> {
     let Some(plan) = &snapshot.plan else {
         return Ok(());
@@ -118,7 +119,7 @@ fn link(port: &Port) -> Option<DumpLink> {
     })
 }
 
-/// The fabric as nodes and cables. Cables without a known width or speed are left out.
+/// Converts the fabric to nodes and cables. Leaves out cables without a known width or speed.
 fn netlist(fabric: &Fabric) -> Result<Netlist, rsm_routing::netlist::NetlistError> {
     let nodes = fabric.nodes().map(net_node).collect();
     let cables = fabric

@@ -6,13 +6,13 @@ use rsm_routing::tables::Lft;
 
 use super::hops::{HopRule, Hops};
 
-/// The fabric as the dump files show it. Files list the nodes in OpenSM's order, however they are
-/// given.
+/// Fabric as the dump files show it. Files list the nodes in OpenSM's order, whatever the order
+/// they were given in.
 #[derive(Debug)]
 pub struct DumpSource<'a> {
     pub(super) nodes: Vec<DumpNode<'a>>,
     pub(super) sm_lid: Lid,
-    /// The owner of each LID, by LID: index of the node and its port.
+    /// LID → its owner, as node index and port; `None` for LIDs that no port owns.
     pub(super) owners: Vec<Option<(usize, PortNum)>>,
     pub(super) hops: Hops,
 }
@@ -34,43 +34,43 @@ pub struct DumpNode<'a> {
     pub revision: u32,
     /// NodeDescription, up to its first zero byte.
     pub description: &'a [u8],
-    /// NodeInfo.NumPorts: port 0 not counted.
+    /// NodeInfo.NumPorts, which does not count port 0.
     pub num_ports: u8,
-    /// By number; for a switch with port 0, which holds its GUID and LID.
+    /// Ports, keyed by number; those of a switch include port 0, which holds its GUID and LID.
     pub ports: BTreeMap<PortNum, DumpPort>,
-    /// The tables of a switch; `None` for other nodes.
+    /// Tables of a switch; `None` for other nodes.
     pub tables: Option<DumpTables>,
 }
 
 /// A port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DumpPort {
-    /// PortInfo's GUID; a switch's external ports have that of its port 0.
+    /// PortInfo's GUID; external ports of a switch carry the GUID of its port 0.
     pub guid: Guid,
-    /// The base LID, [`Lid::NONE`] for a switch's external ports.
+    /// Base LID; [`Lid::NONE`] for external ports of a switch.
     pub lid: Lid,
     /// LID mask control: the port answers to 2^LMC LIDs.
     pub lmc: Lmc,
-    /// The other end of its cable.
+    /// Other end of the port's cable; `None` without a link.
     pub link: Option<DumpLink>,
 }
 
-/// A port's end of a link.
+/// Link, seen from one port.
 #[derive(Clone, Copy, Debug)]
 pub struct DumpLink {
-    /// The node at the other end.
+    /// Node GUID at the other end.
     pub node: Guid,
-    /// Its port.
+    /// Port number at the other end.
     pub port: PortNum,
     /// PortInfo.LinkWidthActive.
     pub width: LinkWidth,
-    /// PortInfo.LinkSpeedActive, or the extended one.
+    /// PortInfo.LinkSpeedActive, or LinkSpeedExtActive where the port states one.
     pub speed: LinkSpeed,
     /// PortInfo.PortState of this end.
     pub state: LinkState,
 }
 
-/// PortInfo.PortState of a port that has a link.
+/// PortInfo.PortState of a port that has a link (IBA 14.2.5.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
     /// Down.
@@ -83,54 +83,55 @@ pub enum LinkState {
     Active,
 }
 
-/// The tables of a switch.
+/// Forwarding tables of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct DumpTables {
-    /// The linear forwarding table.
+    /// Linear forwarding table.
     pub linear: Lft,
-    /// Multicast LID → the ports it goes out on.
+    /// Multicast LID → output ports.
     pub multicast: BTreeMap<Lid, Vec<PortNum>>,
 }
 
-/// The nodes contradict each other.
+/// Contradiction between nodes of one fabric.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// Two nodes have one GUID.
+    /// Two nodes share this node GUID.
     #[error("two nodes have the GUID {0}")]
     DuplicateNode(Guid),
-    /// Two ports have one LID.
+    /// Two ports share a LID.
     #[error("nodes {a} and {b} both have LID {lid}")]
     DuplicateLid {
-        /// The LID.
+        /// Shared LID.
         lid: Lid,
-        /// One node.
+        /// Node GUID of one owner.
         a: Guid,
-        /// The other.
+        /// Node GUID of the other owner.
         b: Guid,
     },
-    /// A link leads to a node or port that is not there.
+    /// A link leads to a node or port that does not exist.
     #[error(
         "port {port} of node {node} leads to port {peer_port} of node {peer}, which is not there"
     )]
     Dangling {
-        /// The node.
+        /// Node GUID of the end that exists.
         node: Guid,
-        /// Its port.
+        /// Port of that node.
         port: PortNum,
-        /// Where it leads.
+        /// Node GUID at the missing end.
         peer: Guid,
-        /// To which port.
+        /// Port at the missing end.
         peer_port: PortNum,
     },
 }
 
 impl<'a> DumpSource<'a> {
-    /// The fabric of `nodes`, whose subnet manager has `sm_lid`. `rule` says which paths count for
-    /// the hops that the files state.
+    /// Prepares the dump of `nodes`, whose subnet manager has `sm_lid`. `rule` selects the paths
+    /// that count for the hops that the files state.
     ///
     /// # Errors
     ///
-    /// When the nodes contradict each other.
+    /// Two nodes share a GUID, two ports share a LID, or a link leads to a node or port that is not
+    /// in `nodes`.
     pub fn new(
         mut nodes: Vec<DumpNode<'a>>,
         sm_lid: Lid,
@@ -149,32 +150,32 @@ impl<'a> DumpSource<'a> {
         })
     }
 
-    /// The switches, each with its index among the nodes and its tables, by GUID.
+    /// Switches in ascending order of GUID, each with its node index and its tables.
     pub(super) fn switches(&self) -> impl Iterator<Item = (usize, &DumpNode<'a>, &DumpTables)> {
         let all = self.nodes.iter().enumerate();
         all.filter_map(|(index, node)| Some((index, node, node.tables.as_ref()?)))
     }
 
-    /// The port that owns `lid`, and its node.
+    /// Owner of `lid`, as node index, node and port; `None` for a LID that no port owns.
     pub(super) fn owner(&self, lid: usize) -> Option<(usize, &DumpNode<'a>, &DumpPort)> {
         let (index, port) = (*self.owners.get(lid)?)?;
         let node = &self.nodes[index];
         Some((index, node, node.ports.get(&port)?))
     }
 
-    /// The highest LID in use, 0 when there is none.
+    /// Highest LID in use, 0 without any.
     pub(super) fn max_lid(&self) -> usize {
         self.owners.len().saturating_sub(1)
     }
 }
 
-/// The sort key of nodes: the GUID with its last byte first. OpenSM compares GUIDs as they lie in
-/// memory, in network order; in the same order its files and rsm's can be compared line by line.
+/// Sort key of nodes: the GUID with its last byte first. OpenSM compares GUIDs as they lie in
+/// memory, in network order; with the same order its files and rsm's can be compared line by line.
 fn place(guid: Guid) -> u64 {
     guid.0.swap_bytes()
 }
 
-/// The index of the node among `nodes`, which are sorted.
+/// Index of the node with `guid` among `nodes`, which are sorted by [`place`]; `None` without one.
 pub(super) fn index_of(nodes: &[DumpNode<'_>], guid: Guid) -> Option<usize> {
     nodes
         .binary_search_by_key(&place(guid), |node| place(node.guid))

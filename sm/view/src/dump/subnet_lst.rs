@@ -6,7 +6,7 @@ use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
 use super::source::{DumpLink, DumpNode, DumpSource, LinkState, index_of};
 use super::text;
 
-/// Writes `opensm-subnet.lst`: a line for each end of each link.
+/// Writes `opensm-subnet.lst`: one line for each end of each link.
 pub fn subnet_lst(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
     for node in &source.nodes {
         for (&number, port) in &node.ports {
@@ -16,8 +16,9 @@ pub fn subnet_lst(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()
             let Some(peer) = index_of(&source.nodes, link.node) else {
                 continue;
             };
-            // The two ends differ in how wide the vendor is written. OpenSM also shifts the device
-            // of the far end by 16 bits, a slip that is not repeated here: ibdmchk minds neither.
+            // OpenSM writes the vendor with 6 digits at the near end, 8 at the far end. OpenSM also
+            // shifts the far end's device by 16 bits, a slip that is not repeated here: ibdmchk
+            // minds neither.
             end(source, out, node, number, 6)?;
             end(source, out, &source.nodes[peer], link.port, 8)?;
             let DumpLink {
@@ -46,7 +47,7 @@ fn end(
         NodeKind::Router => "Rt",
     };
     let port = node.ports.get(&number).copied().unwrap_or_default();
-    // A switch has its LID at port 0.
+    // A switch holds its LID at port 0.
     let lid = match node.kind {
         NodeKind::Switch => node.ports.get(&PortNum::ZERO).map(|p| p.lid),
         _ => Some(port.lid),

@@ -4,35 +4,36 @@ use std::path::{Path, PathBuf};
 
 use super::{DumpSource, fdbs, guid2lid, lfts, lid_matrix, mcfdbs, subnet_lst};
 
-/// A dump file could not be written. The one written before is still there.
+/// Failure to write a dump file. The file's earlier content is still there.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}", path.display())]
 pub struct DumpError {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Why not.
+    /// Cause of the failure.
     #[source]
     pub source: io::Error,
 }
 
 type Writer = fn(&DumpSource<'_>, &mut dyn Write) -> io::Result<()>;
 
-/// Every file by its name.
+/// Dump files, each with the function that writes it.
 const FILES: [(&str, Writer); 6] = [
     ("opensm-subnet.lst", subnet_lst),
     ("opensm.fdbs", fdbs),
-    // ibdmchk needs the file, even if empty.
+    // ibdmchk needs this file, even if it is empty.
     ("opensm.mcfdbs", mcfdbs),
     ("opensm-lfts.dump", lfts),
     ("opensm-lid-matrix.dump", lid_matrix),
     ("guid2lid", guid2lid),
 ];
 
-/// Writes every file in OpenSM's formats to `dir`, which is made if it is not there.
+/// Writes every file in OpenSM's formats to `dir`, and creates `dir` if needed.
 ///
 /// # Errors
 ///
-/// The first file that could not be written; those before it are new, it and those after it old.
+/// Names the first file that could not be written; files before it are new, it and those after it
+/// are old.
 pub fn write_all(dir: &Path, source: &DumpSource<'_>) -> Result<(), DumpError> {
     for (name, write) in FILES {
         write_file(dir, name, |out| write(source, out))?;
@@ -40,13 +41,13 @@ pub fn write_all(dir: &Path, source: &DumpSource<'_>) -> Result<(), DumpError> {
     Ok(())
 }
 
-/// Writes one file to `dir`: a reader sees all of the old file or all of the new one.
+/// Writes one file to `dir`, atomically: a reader sees all of the old file or all of the new one.
 ///
-/// It is not flushed to the disk: the next convergence writes it again.
+/// Does not flush the file to the disk: the next convergence writes it again.
 ///
 /// # Errors
 ///
-/// When the file could not be written, or `write` failed.
+/// The file could not be written, or `write` failed.
 pub fn write_file(
     dir: &Path,
     name: &str,
@@ -62,7 +63,7 @@ pub fn write_file(
         fs::rename(&temporary, &path)
     })();
     result.map_err(|source| {
-        // The next attempt replaces it, so that a failed removal does not matter.
+        // A failed removal does not matter: the next attempt replaces the temporary file.
         let _ = fs::remove_file(&temporary);
         DumpError { path, source }
     })

@@ -1,9 +1,9 @@
-//! Acts of operators, which outlast the segments that they were recorded in.
+//! Acts of operators, kept after the segments that they were recorded in are removed.
 //!
-//! Links that flap fill the history; the bound of bytes then removes segments, and with them who
-//! drained a switch last week. So before a segment goes, its acts are copied to a file of their
-//! own, with their numbers: `DIR/history/acts.log`, frames as in a segment. It has a bound of its
-//! own, and is small enough to be kept in memory.
+//! Links that flap fill the history; the bound of bytes then removes segments, and with them the
+//! record of who drained a switch last week. So before a segment is removed, its acts are copied to
+//! a file of their own, with their record numbers: `DIR/history/acts.log`, which holds frames as a
+//! segment does. The file has its own bound, and is small enough to be kept in memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use rsm_store::io::Disk;
 
 use super::frame::{self, Frame, Frames, Kind};
 
-/// The name in the folder of the history.
+/// File name in the history folder.
 const NAME: &str = "acts.log";
 
-/// Parts of the bound of all bytes that acts may take.
+/// Divisor of the bound of all bytes: acts may take one 32nd of it.
 const SHARE: u64 = 32;
 
-/// The most bytes of acts, some 30,000 of them: what memory and each query hold.
+/// Upper bound of the acts' bytes, enough for some 30,000 acts. Memory and each query hold as much.
 const MOST: u64 = 8 << 20;
 
-/// The acts of segments that are gone.
+/// Acts from segments that were removed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Acts {
-    /// Whole frames, by ascending number.
+    /// Whole frames, in ascending order of record number.
     frames: Arc<Vec<u8>>,
 }
 
 impl Acts {
-    /// The acts in `dir`. Damage is logged, and costs the damaged records.
+    /// Reads the acts in `dir`. Skips damaged records, and logs that they are lost.
     ///
     /// # Errors
-    /// The file system's.
+    /// The file cannot be read.
     pub(super) fn open(dir: &Path, disk: &Disk) -> Result<Acts, StoreError> {
         let path = path(dir);
         let bytes = disk.read(&path)?.unwrap_or_default();
@@ -57,34 +57,35 @@ impl Acts {
         })
     }
 
-    /// Whether this is the name of their file.
+    /// Tells whether `path` is named as the file of acts.
     pub(super) fn is_file(path: &Path) -> bool {
         path.file_name().is_some_and(|name| name == NAME)
     }
 
-    /// Bytes of all of them.
+    /// Size of all acts, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.frames.len() as u64
     }
 
-    /// The number of the last one; 0 for none.
+    /// Number of the last act's record; 0 without any.
     pub(super) fn last_number(&self) -> u64 {
         Frames::of(&self.frames)
             .last()
             .map_or(0, |frame| frame.number)
     }
 
-    /// Their frames before the record of number `before`: a segment that is still there has its
-    /// own.
+    /// Acts with record numbers below `before`: segments that still exist hold the later acts
+    /// themselves.
     pub(super) fn frames(&self, before: u64) -> impl Iterator<Item = Frame<'_>> {
         Frames::of(&self.frames).filter(move |frame| frame.number < before)
     }
 
-    /// These and those of a segment that goes, with its `bytes`, on the disk: those after
-    /// `oldest_unix_ms`, and of these the newest that the bound of `all` bytes allows.
+    /// Adds the acts of a segment that is about to be removed, and writes the result to the disk.
+    /// `bytes` is the segment's content. Drops acts older than `oldest_unix_ms`; of the others the
+    /// newest stay, within the share of the bound of `all` bytes.
     ///
     /// # Errors
-    /// The file system's; the file is as before then.
+    /// The file cannot be written; its earlier content stays.
     pub(super) fn with(
         &self,
         bytes: &[u8],

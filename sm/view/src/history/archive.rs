@@ -1,4 +1,4 @@
-//! Appends records, and keeps the bounds.
+//! Appends records to the history, and keeps the history within its bounds.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -16,43 +16,45 @@ use super::frame::{self, Frames, Kind};
 use super::scan::{Segment, Segments};
 use super::state::{State, StateChange};
 
-/// The folder in the state folder.
+/// History folder in the state folder.
 const FOLDER: &str = "history";
 
-/// Parts of the bound of all bytes that one segment's records may take beside its base: so that
-/// the oldest records can go in small steps.
+/// Divisor of the bound of all bytes: one segment's records may take one 16th of it, its base not
+/// counted. So the oldest records are removed in small steps.
 const SEGMENT_SHARE: u64 = 16;
 
-/// The most bytes of a segment's records beside its base: what a query reads at once.
+/// Upper bound of a segment's records in bytes, its base not counted: a query reads a segment at
+/// once.
 const SEGMENT_MAX: u64 = 8 << 20;
 
-/// Parts of the bound of days that one segment may span.
+/// Divisor of the bound of days: one segment may span a tenth of them.
 const SPAN_SHARE: u64 = 10;
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// How much the history keeps; segments beyond go, the oldest first, but never the present one. Acts
-/// of operators in them stay within a part of the bytes, until they are older than the days.
+/// Bounds of the history. Segments beyond them are removed, the oldest first, but never the one
+/// being written. Acts of operators in removed segments stay, within a share of the bytes, until
+/// they are older than `days`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Days that records are kept, a tenth more at most. Age removes nothing in the first hour of
-    /// a run: a clock that is wrong at boot costs no record.
+    /// Days that records are kept; a record may stay for a tenth longer. Age removes nothing in the
+    /// first hour of a run, so that a wrong clock at boot costs no record.
     pub days: u32,
-    /// Bytes of all segments.
+    /// Bound of the size of all segments, in bytes.
     pub bytes: u64,
 }
 
-/// The segment that is written.
+/// Segment that is being written.
 #[derive(Debug)]
 struct Current {
     path: PathBuf,
     file: File,
-    /// Length of its whole records.
+    /// Length of the whole records, in bytes.
     bytes: u64,
-    /// Of those, the bytes of its base.
+    /// Length of the base among these, in bytes.
     base: u64,
-    /// When its first record happened.
+    /// Time of the first record, in milliseconds since the Unix epoch.
     began_unix_ms: u64,
 }
 
@@ -60,14 +62,15 @@ struct Current {
 #[derive(Debug, Default)]
 struct Unwritten {
     frames: Vec<u8>,
-    /// Number and time of the first record, and length of the base, where a segment begins with
-    /// these.
+    /// Number and time of the first record, and length of the base, where these records begin a
+    /// segment; `None` where they continue one.
     begins: Option<(u64, u64, u64)>,
-    /// The earliest and latest time of the records.
+    /// Earliest and latest time of the records, in milliseconds since the Unix epoch; `None`
+    /// without records.
     span: Option<(u64, u64)>,
 }
 
-/// The history of a state folder, whose lock the store holds. One thread writes it.
+/// History of a state folder; the store holds the folder's lock. One thread writes the history.
 #[derive(Debug)]
 pub struct Archive {
     dir: PathBuf,
@@ -78,16 +81,16 @@ pub struct Archive {
     unwritten: Unwritten,
     next: u64,
     state: State,
-    /// The first time that this run recorded.
+    /// Time of this run's first record, in milliseconds since the Unix epoch; `None` before it.
     opened_unix_ms: Option<u64>,
 }
 
 impl Archive {
-    /// Opens the history in `state_dir`, and reads its last segment. Damage is logged, and costs
-    /// the damaged records.
+    /// Opens the history in `state_dir`, and reads its last segment. Skips damaged records, and
+    /// logs the damage.
     ///
     /// # Errors
-    /// The file system's: the folder cannot be made or listed, or the last segment not be read.
+    /// The folder cannot be created or listed, or the last segment cannot be read.
     pub fn open(state_dir: &Path, disk: Disk, bounds: Bounds) -> Result<Archive, StoreError> {
         let dir = state_dir.join(FOLDER);
         disk.create_dir(&dir)?;
@@ -107,7 +110,7 @@ impl Archive {
             }
         }
         segments.sort_by_key(|segment| segment.first);
-        // The segments may have been removed, and the acts not.
+        // Segments may have been removed while their acts were kept.
         let next = acts.last_number() + 1;
         let mut archive = Archive {
             dir,
@@ -124,7 +127,7 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Continues the last segment, with the state of the subnet at its end.
+    /// Continues the last segment, from the state of the subnet at its end.
     fn resume(&mut self) -> Result<(), StoreError> {
         let Some(last) = self.segments.last() else {
             return Ok(());
@@ -154,7 +157,7 @@ impl Archive {
                 bytes = frames.damaged(),
                 "the history is damaged here: these records are lost, the others are kept"
             );
-            // A change of the state may be among them.
+            // A change of the state may be among the lost records, so the state is unknown.
             self.state = State::default();
             return Ok(());
         }
@@ -168,11 +171,11 @@ impl Archive {
         let whole = (bytes.len() - frames.torn()) as u64;
         let Some(began_unix_ms) = began else {
             if !frame::begins(&bytes) {
-                // Another program's file, or all of it is damaged: it stays.
+                // The file is another program's, or damaged from its beginning: it stays.
                 self.next = last.first + 1;
                 return Ok(());
             }
-            // A segment without a record: its name serves again.
+            // The segment holds no record: its name is used again.
             self.segments.remove_last();
             return self.disk.remove_file(&last.path);
         };
@@ -195,18 +198,18 @@ impl Archive {
         })
     }
 
-    /// The segments, for readers on other threads.
+    /// Segments of the history, for readers on other threads.
     pub fn segments(&self) -> Segments {
         self.segments.clone()
     }
 
-    /// Whether all records are on the disk.
+    /// Tells whether all records are on the disk.
     pub fn is_written(&self) -> bool {
         self.unwritten.frames.is_empty()
     }
 
-    /// Begins a new segment at `at_unix_ms` where the present one is long or old enough. To be
-    /// called before the records of a batch, with all earlier ones written.
+    /// Begins a new segment at `at_unix_ms` if the present one is long or old enough. Call it
+    /// before the records of a batch, after all earlier ones are written.
     pub fn begin(&mut self, at_unix_ms: u64) {
         self.opened_unix_ms.get_or_insert(at_unix_ms);
         let most = (self.bounds.bytes / SEGMENT_SHARE).min(SEGMENT_MAX);
@@ -214,7 +217,7 @@ impl Archive {
         let goes_on = self.current.as_ref().is_some_and(|current| {
             current.bytes - current.base.min(current.bytes) < most
                 && at_unix_ms.saturating_sub(current.began_unix_ms) < span
-                // It may have been removed, or its folder replaced.
+                // The file may have been removed, or its folder replaced.
                 && is_at(&current.file, &current.path)
         });
         if goes_on || self.unwritten.begins.is_some() {
@@ -227,12 +230,13 @@ impl Archive {
         self.unwritten.begins = Some((first, at_unix_ms, length));
     }
 
-    /// Adds an event.
+    /// Adds an event to the records to be written.
     pub fn event(&mut self, event: &v1::Event) {
         self.push(event.at_unix_ms, Kind::Event, &event.encode_to_vec());
     }
 
-    /// Adds the difference of a snapshot from the state recorded last; see [`State::follow`].
+    /// Adds the difference of a snapshot from the state recorded last to the records to be written;
+    /// see [`State::follow`].
     pub fn state(&mut self, at_unix_ms: u64, before: Option<&Fabric>, snapshot: &Snapshot) {
         if let Some(change) = self.state.follow(before, snapshot) {
             self.push(at_unix_ms, Kind::Change, &change.encode_to_vec());
@@ -255,11 +259,11 @@ impl Archive {
         self.unwritten.span = Some((from.min(at_unix_ms), to.max(at_unix_ms)));
     }
 
-    /// Writes all records; they are on the disk when it returns.
+    /// Writes all waiting records; they are on the disk when it returns.
     ///
     /// # Errors
-    /// The file system's. The records wait for the next call then, and the disk holds all earlier
-    /// ones.
+    /// A file cannot be created or written. The records then wait for the next call, and the disk
+    /// holds all earlier ones.
     pub fn write(&mut self, now_unix_ms: u64) -> Result<(), StoreError> {
         if self.is_written() {
             return Ok(());
@@ -278,7 +282,7 @@ impl Archive {
                 .run(Operation::Sync, &current.path, || current.file.sync_data())
         });
         if written.is_err() {
-            // Should this fail too, reading skips what is not whole.
+            // If this fails too, readers skip the incomplete record.
             let _ = current.file.set_len(current.bytes);
         } else {
             current.bytes += self.unwritten.frames.len() as u64;
@@ -286,7 +290,7 @@ impl Archive {
             self.segments.grow(&current.path, current.bytes, span);
             self.unwritten = Unwritten::default();
         }
-        // A segment that was created for records that are not in it goes on being the new one.
+        // An empty segment, created for records that could not be written, still counts as new.
         let is_empty = current.bytes == 0;
         self.current = Some(current);
         if written.is_err() && is_empty {
@@ -295,7 +299,7 @@ impl Archive {
         written
     }
 
-    /// Removes the new segment that got no record: the next attempt creates it again.
+    /// Removes the new segment that got no record; the next attempt creates it again.
     fn drop_empty(&mut self) {
         if let Some(current) = self.current.take() {
             self.segments.remove_last();
@@ -308,10 +312,11 @@ impl Archive {
         begins: Option<(u64, u64, u64)>,
         now_unix_ms: u64,
     ) -> Result<Current, StoreError> {
-        // Without a base (the last attempt failed behind it) the segment begins with what there is.
+        // Without a base, because the last attempt failed after it, the segment begins with the
+        // records that wait.
         let (first, began_unix_ms, base) = begins.unwrap_or((self.next, now_unix_ms, 0));
         let path = self.dir.join(format!("segment-{first:016x}.log"));
-        // The folder may have been removed meanwhile.
+        // The folder may have been removed in the meantime.
         self.disk.create_dir(&self.dir)?;
         let file = self.open_segment(&path, 0)?;
         self.disk.sync(&self.dir)?;
@@ -351,7 +356,7 @@ impl Archive {
             }
             let bytes = self.disk.read(&path)?.unwrap_or_default();
             let kept = (self.dir.as_path(), &self.disk);
-            // In the first hour of a run the clock removes none.
+            // In the first hour of a run the clock removes no act.
             let oldest = if is_settled { oldest } else { 0 };
             let acts = self.segments.acts();
             let acts = acts.with(&bytes, oldest, self.bounds.bytes, kept)?;
@@ -363,7 +368,7 @@ impl Archive {
     }
 }
 
-/// The number in the name of a segment.
+/// Record number in the name of a segment; `None` for other names.
 fn first_number(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?;
     let digits = name.strip_prefix("segment-")?.strip_suffix(".log")?;
@@ -371,7 +376,7 @@ fn first_number(path: &Path) -> Option<u64> {
     is_number.then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
-/// A segment of an earlier run. Reads only its first bytes.
+/// Describes a segment of an earlier run. Reads only its first bytes.
 fn found(disk: &Disk, path: PathBuf, first: u64) -> Result<Segment, StoreError> {
     let (bytes, head) = disk.run(Operation::Read, &path, || {
         let file = File::open(&path)?;

@@ -7,17 +7,16 @@ use rsm_ids::Guid;
 
 use super::state::{LinkRow, NodeRow, State};
 
-/// An end of a cable: node and port.
+/// End of a cable: node GUID and port number.
 type End = (u64, u32);
 
 impl State {
-    /// Whether it holds nothing, as before the first sweep of the first run.
+    /// Tells whether the state is empty, as before the first sweep of the first run.
     pub fn is_unknown(&self) -> bool {
         *self == State::default()
     }
 
-    /// The differences of `now` from this state: in the order of their kinds, then of nodes and
-    /// ports.
+    /// Differences of `now` from this state, in the order of their kinds, then of nodes and ports.
     pub fn differences(&self, now: &State) -> Vec<Difference> {
         let pair = Pair { then: self, now };
         let mut all = Vec::new();
@@ -36,7 +35,7 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// The description of a node, or its GUID.
+    /// Description of a node, or its GUID where the description is empty.
     fn name(&self, guid: u64) -> String {
         let row = self.now.nodes.get(&guid).or(self.then.nodes.get(&guid));
         match row {
@@ -45,7 +44,7 @@ impl Pair<'_> {
         }
     }
 
-    /// `leaf-03:7`.
+    /// Formats an end of a cable as `leaf-03:7`.
     fn end(&self, (node, port): End) -> String {
         format!("{}:{port}", self.name(node))
     }
@@ -109,7 +108,7 @@ impl Pair<'_> {
         }
     }
 
-    /// The other ends of the cables of vanished nodes.
+    /// Vanished node → ends of its cables at other nodes.
     fn places(&self) -> BTreeMap<u64, Vec<End>> {
         let is_gone = |node: u64| !self.now.nodes.contains_key(&node);
         let mut places: BTreeMap<u64, Vec<End>> = BTreeMap::new();
@@ -123,7 +122,7 @@ impl Pair<'_> {
         places
     }
 
-    /// The kind of a vanished node, and where it was cabled: `CA at leaf-03:7`.
+    /// Describes the kind of a vanished node, and where it was cabled: `CA at leaf-03:7`.
     fn place(&self, row: &NodeRow, ends: &[End]) -> String {
         let shown: Vec<String> = ends.iter().take(2).map(|&end| self.end(end)).collect();
         let more = match ends.len().saturating_sub(shown.len()) {
@@ -199,7 +198,7 @@ fn kind(row: &NodeRow) -> &'static str {
     }
 }
 
-/// The ports whose LIDs differ.
+/// Adds a difference for each port whose LID differs.
 fn lids(before: &NodeRow, now: &NodeRow, of: &Difference, all: &mut Vec<Difference>) {
     let by_port = |row: &NodeRow| -> BTreeMap<u32, u32> {
         let lids = row.lids.iter();
@@ -217,7 +216,7 @@ fn lids(before: &NodeRow, now: &NodeRow, of: &Difference, all: &mut Vec<Differen
     }
 }
 
-/// The keys whose values differ, with the values.
+/// Keys whose values differ, with both values; `None` for a key that one map lacks.
 fn differing<'a, K: Ord, V: PartialEq>(
     then: &'a BTreeMap<K, V>,
     now: &'a BTreeMap<K, V>,

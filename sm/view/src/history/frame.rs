@@ -1,31 +1,32 @@
-//! A record as it is on the disk.
+//! Encoding of a record on the disk.
 //!
 //! ```text
 //! magic (4) length (4) checksum (8) number (8) time (8) kind (1) payload
 //! ```
 //!
-//! All numbers are big-endian. The length is that of the payload; the checksum covers everything
-//! but the magic and itself.
+//! All numbers are big-endian, and the lengths in parentheses are bytes. The length field counts
+//! the payload; the checksum covers everything but the magic and itself.
 
 use rsm_store::Checksum;
 
-/// The first bytes of a frame, and the version of the format.
+/// First bytes of a frame, which state the version of the format.
 const MAGIC: [u8; 4] = *b"rsH1";
 
-/// Bytes of a frame before its payload.
+/// Length of a frame before its payload, in bytes.
 pub const HEADER: usize = 4 + 4 + 8 + 8 + 8 + 1;
 
-/// Longest payload: some ten times the state of 45,056 hosts. A longer length is damage.
+/// Longest payload in bytes: some ten times the state of 45,056 hosts. A longer length means
+/// damage.
 pub const MAX_PAYLOAD: usize = 64 << 20;
 
-/// The kind of a frame's payload.
+/// Kind of a frame's payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// An event, an encoded `rsm.v1.Event`.
+    /// Event, an encoded `rsm.v1.Event`.
     Event,
-    /// The whole state of the subnet, an encoded [`StateChange`](super::state::StateChange).
+    /// Whole state of the subnet, an encoded [`StateChange`](super::state::StateChange).
     Base,
-    /// A change of the state, an encoded [`StateChange`](super::state::StateChange).
+    /// Change of the state, an encoded [`StateChange`](super::state::StateChange).
     Change,
 }
 
@@ -48,16 +49,16 @@ impl Kind {
     }
 }
 
-/// A record.
+/// Record as it is read from the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame<'a> {
-    /// Records are numbered one after the other, over all runs.
+    /// Record number; numbers ascend by one, over all runs.
     pub number: u64,
-    /// When it happened, in milliseconds since the Unix epoch.
+    /// Time of the record, in milliseconds since the Unix epoch.
     pub at_unix_ms: u64,
-    /// The kind of the payload; `None`: of a kind that a later version writes.
+    /// Kind of the payload; `None` for a kind that only later versions know.
     pub kind: Option<Kind>,
-    /// The encoded message.
+    /// Encoded message.
     pub payload: &'a [u8],
 }
 
@@ -65,7 +66,7 @@ pub struct Frame<'a> {
 pub fn encode(number: u64, at_unix_ms: u64, kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend(MAGIC);
-    // A payload is at most MAX_PAYLOAD long.
+    // A payload is at most MAX_PAYLOAD bytes long.
     out.extend((payload.len() as u32).to_be_bytes());
     out.extend([0; 8]);
     out.extend(number.to_be_bytes());
@@ -76,13 +77,14 @@ pub fn encode(number: u64, at_unix_ms: u64, kind: Kind, payload: &[u8], out: &mu
     out[start + 8..start + 16].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The checksum of a frame with magic and header.
+/// Checksum of a frame that has its magic and header.
 fn sum(frame: &[u8]) -> u64 {
     let covered = Checksum::new().with(&frame[4..8]);
     covered.with(&frame[16..]).value()
 }
 
-/// Takes the frame at the beginning of `bytes`, and its length; `None` where it is not whole.
+/// Decodes the frame at the beginning of `bytes`, and returns it with its length; `None` where it
+/// is incomplete or damaged.
 fn decode(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
     let (header, rest) = bytes.split_first_chunk::<HEADER>()?;
     let number = |at: usize| -> Option<u64> {
@@ -108,29 +110,30 @@ fn decode(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
     Some((frame, whole.len()))
 }
 
-/// The time in the header of a frame, unproved: its payload may be missing.
+/// Time in the header of a frame, in milliseconds since the Unix epoch, without a check of the
+/// checksum: the payload may be missing. `None` for bytes that are no header.
 pub(crate) fn time_of(header: &[u8]) -> Option<u64> {
     let bytes = header.strip_prefix(&MAGIC)?.get(20..28)?;
     Some(u64::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Whether a file begins as one of frames does, or is empty.
+/// Tells whether a file begins with a frame's magic, or is empty.
 pub fn begins(bytes: &[u8]) -> bool {
     let length = bytes.len().min(MAGIC.len());
     bytes[..length] == MAGIC[..length]
 }
 
-/// The whole frames of a file, in their order.
+/// Iterator over the whole frames of a file, in their order. Skips damage.
 #[derive(Debug)]
 pub(crate) struct Frames<'a> {
     rest: &'a [u8],
     damaged: usize,
-    /// Bytes of the gap under way.
+    /// Length of the damage before the next whole frame so far, in bytes.
     gap: usize,
 }
 
 impl<'a> Frames<'a> {
-    /// The frames in `bytes`.
+    /// Iterates over the frames in `bytes`.
     pub(crate) fn of(bytes: &'a [u8]) -> Frames<'a> {
         Frames {
             rest: bytes,
@@ -139,12 +142,13 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// Bytes between whole frames so far; those behind the last one are in [`Frames::torn`].
+    /// Bytes of damage between whole frames so far; bytes after the last frame are in
+    /// [`Frames::torn`].
     pub(crate) fn damaged(&self) -> usize {
         self.damaged
     }
 
-    /// Bytes behind the last whole frame, once there are no more frames: a record that was being
+    /// Bytes after the last whole frame, once the iterator has ended: a record that was being
     /// written when the process ended, or damage.
     pub(crate) fn torn(&self) -> usize {
         self.gap
@@ -179,7 +183,7 @@ mod tests {
         let mut bytes = Vec::new();
         let mut ends = vec![0];
         for number in 1..=4 {
-            // The magic in a payload is no frame.
+            // A magic within a payload begins no frame.
             let payload = [&MAGIC[..], &[number as u8; 9]].concat();
             encode(number, 1000 + number, Kind::Event, &payload, &mut bytes);
             ends.push(bytes.len());

@@ -1,7 +1,7 @@
-//! The queue between the parts that report and the thread that writes.
+//! Queue between the parts that report events and the thread that writes them.
 //!
-//! The loop waits for no disk and compares nothing for the history: the thread finds changes of the
-//! state by itself, and appends ten times a second at most.
+//! The core's loop never waits for a disk, and compares nothing for the history: the thread finds
+//! changes of the state by itself, and appends at most ten times a second.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use parking_lot::{Condvar, Mutex};
 use rsm_api::{is_act, v1};
 use rsm_state::Snapshot;
 
-/// The most events that wait for the disk: at about 500 bytes each 8 MB, four times what one
-/// snapshot can report. Those beyond are counted and not kept, but for `ACTS`.
+/// Upper bound of the events that wait for the disk: 8 MB at about 500 bytes each, four times what
+/// one snapshot can report. Further events are counted and dropped, except for `ACTS`.
 pub const QUEUE: usize = 16_384;
 
-/// Acts of operators that have room beside them.
+/// Number of acts of operators that may wait beyond [`QUEUE`].
 pub(crate) const ACTS: usize = 1024;
 
-/// The state of the subnet, to be recorded.
+/// State of the subnet, to be recorded.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    /// When, in milliseconds since the Unix epoch.
+    /// Time of the state, in milliseconds since the Unix epoch.
     pub at_unix_ms: u64,
-    /// The subnet.
+    /// Snapshot that holds the state.
     pub snapshot: Arc<Snapshot>,
 }
 
 /// Entries that wait for the disk.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// In their order.
+    /// Events in the order of their arrival.
     pub events: Vec<Arc<v1::Event>>,
-    /// The latest state; earlier ones that had not been taken are left out.
+    /// Latest state, which replaces earlier ones that were not taken yet; `None` without a new one.
     pub scene: Option<Scene>,
-    /// How many events found the queue full.
+    /// Number of events that were dropped because the queue was full.
     pub lost: u64,
-    /// Events of other managers that share the store: at most what their ring holds.
+    /// Events of other managers that share the store: at most as many as their ring holds.
     pub others: Vec<v1::Event>,
 }
 
@@ -48,15 +48,15 @@ impl Batch {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: Batch,
-    /// Counts calls that put something in.
+    /// Number of calls that queued something.
     put: u64,
-    /// The calls whose events have been taken, and those that are on the disk.
+    /// Number of those calls whose entries were taken, and of those whose entries are on the disk.
     taken: u64,
     written: u64,
     closed: bool,
 }
 
-/// Takes events and states for the history. Never waits for the disk. Clones share the queue.
+/// Takes events and states for the history. Never waits for the disk. Clones share one queue.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     shared: Arc<Shared>,
@@ -69,7 +69,7 @@ struct Shared {
 }
 
 impl Recorder {
-    /// Queues events and perhaps a state.
+    /// Queues events, and the state that they lead to, if there is one.
     pub fn put(&self, events: Vec<Arc<v1::Event>>, scene: Option<Scene>) {
         let mut queue = self.shared.queue.lock();
         let waiting = &mut queue.waiting;
@@ -97,14 +97,14 @@ impl Recorder {
         self.shared.changed.notify_all();
     }
 
-    /// No more comes: the thread ends once it has written what waits.
+    /// Closes the queue: the writing thread ends once it has written what waits.
     pub fn close(&self) {
         self.shared.queue.lock().closed = true;
         self.shared.changed.notify_all();
     }
 
-    /// For the thread that writes: waits until something is there, at most for `limit` if there is
-    /// one, and takes it. `None`: the queue is closed and empty.
+    /// Takes everything that waits, for the thread that writes. Blocks until there is something, at
+    /// most for `limit` if there is one. `None` once the queue is closed and empty.
     pub fn take(&self, limit: Option<Duration>) -> Option<Batch> {
         let mut queue = self.shared.queue.lock();
         while queue.waiting.is_empty() {
@@ -124,7 +124,7 @@ impl Recorder {
         Some(std::mem::take(&mut queue.waiting))
     }
 
-    /// For the thread that writes: all that was taken is on the disk.
+    /// Marks everything taken so far as written, for the thread that writes.
     pub fn wrote(&self) {
         let mut queue = self.shared.queue.lock();
         queue.written = queue.taken;
@@ -132,8 +132,8 @@ impl Recorder {
         self.shared.changed.notify_all();
     }
 
-    /// For the thread that writes: waits for `time`, no longer than until the queue is closed.
-    /// Returns whether it is closed.
+    /// Waits for `time`, or until the queue is closed, for the thread that writes. Returns whether
+    /// the queue is closed.
     pub fn pause(&self, time: Duration) -> bool {
         let mut queue = self.shared.queue.lock();
         let condition = |queue: &mut Queue| !queue.closed;

@@ -1,4 +1,4 @@
-//! Reads records, while others are appended.
+//! Reads records of the history while others are appended.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
@@ -16,40 +16,42 @@ use super::acts::Acts;
 use super::frame::{Frame, Frames, Kind};
 use super::state::{State, StateChange};
 
-/// A file of records.
+/// File of records.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     pub(super) path: PathBuf,
-    /// The number of its first record.
+    /// Number of the first record.
     pub(super) first: u64,
-    /// When its first record happened, if its header can be read.
+    /// Time of the first record, in milliseconds since the Unix epoch; `None` where its header
+    /// cannot be read.
     pub(super) began_unix_ms: Option<u64>,
-    /// Length of its whole records; of one from an earlier run, of the file.
+    /// Length of the whole records, in bytes; of the whole file for a segment from an earlier run.
     pub(super) bytes: u64,
-    /// The earliest and latest time of its records, once they are known.
+    /// Earliest and latest time of the records, in milliseconds since the Unix epoch; `None` while
+    /// they are not known.
     pub(super) span: Option<(u64, u64)>,
 }
 
-/// The segments of a history, oldest first. Clones share them.
+/// Segments of a history, oldest first. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Segments {
     disk: Disk,
     list: Arc<Mutex<Vec<Segment>>>,
-    /// Acts of operators from segments that are gone.
+    /// Acts of operators from segments that were removed.
     acts: Arc<Mutex<Acts>>,
 }
 
-/// Which events are wanted.
+/// Selects events.
 pub struct Query<'a> {
-    /// Only records with a higher number.
+    /// Matches only records with a higher number.
     pub after: u64,
-    /// Only records with a lower number; 0 for any.
+    /// Matches only records with a lower number; 0 for any.
     pub before: u64,
-    /// Only events at or after this time; 0 for any.
+    /// Matches only events at or after this time, in milliseconds since the Unix epoch; 0 for any.
     pub since_unix_ms: u64,
-    /// Only events before this time; 0 for any.
+    /// Matches only events before this time, in milliseconds since the Unix epoch; 0 for any.
     pub until_unix_ms: u64,
-    /// Only events that it passes.
+    /// Matches only events for which this returns true.
     pub matches: &'a dyn Fn(&v1::Event) -> bool,
 }
 
@@ -62,7 +64,8 @@ impl Query<'_> {
         at >= self.since_unix_ms && (self.until_unix_ms == 0 || at < self.until_unix_ms)
     }
 
-    /// Whether a segment may hold wanted records, given the first number of the one behind it.
+    /// Tells whether a segment may hold matching records. `next` is the first number of the segment
+    /// after it, `None` for the last one.
     fn reaches(&self, segment: &Segment, next: Option<u64>) -> bool {
         let is_after = next.is_none_or(|next| next > self.after.saturating_add(1));
         let is_before = self.before == 0 || segment.first < self.before;
@@ -74,7 +77,7 @@ impl Query<'_> {
     }
 }
 
-/// An event with the number of its record.
+/// Event with the number of its record.
 pub type Numbered = (u64, v1::Event);
 
 impl Segments {
@@ -94,9 +97,9 @@ impl Segments {
         *self.acts.lock() = acts;
     }
 
-    /// The segments, and the wanted acts before them.
+    /// Segments, and the matching acts of removed segments.
     fn read_acts(&self, query: &Query<'_>) -> (Vec<Segment>, Vec<Numbered>) {
-        // An act is copied before its segment goes: in this order none is missed.
+        // An act is copied before its segment is removed: reading in this order misses none.
         let segments = self.list.lock().clone();
         let before = segments.first().map_or(u64::MAX, |segment| segment.first);
         let acts = self.acts();
@@ -123,20 +126,22 @@ impl Segments {
         }
     }
 
-    /// The oldest segment, and when the one behind it began: its own records are older.
+    /// Oldest segment, and the time when the next one began, which bounds the age of its records;
+    /// `None` without segments.
     pub(super) fn oldest(&self) -> Option<(PathBuf, Option<u64>)> {
         let list = self.list.lock();
         let next = list.get(1).and_then(|segment| segment.began_unix_ms);
         list.first().map(|segment| (segment.path.clone(), next))
     }
 
-    /// Bytes of all segments, and of the acts from segments that are gone.
+    /// Size of all segments and of the acts from removed ones, in bytes.
     pub fn bytes(&self) -> u64 {
         let segments: u64 = self.list.lock().iter().map(|segment| segment.bytes).sum();
         segments + self.acts.lock().bytes()
     }
 
-    /// The segment at `path` now has records of that many bytes, the new ones in `span`.
+    /// Records that the segment at `path` has grown to `bytes`, and that its new records lie in
+    /// `span`.
     pub(super) fn grow(&self, path: &Path, bytes: u64, span: Option<(u64, u64)>) {
         let mut list = self.list.lock();
         let Some(segment) = list.iter_mut().find(|segment| segment.path == path) else {
@@ -151,10 +156,10 @@ impl Segments {
         };
     }
 
-    /// The first `limit` wanted events, oldest first.
+    /// First `limit` matching events, oldest first.
     ///
-    /// A segment that cannot be read, and records lost to damage, are an event each in their place:
-    /// the history has a gap there.
+    /// Reports a segment that cannot be read, and records lost to damage, as an event in their
+    /// place: the history has a gap there.
     pub fn events(&self, query: &Query<'_>, limit: usize) -> Vec<Numbered> {
         let (segments, mut found) = self.read_acts(query);
         for (index, segment) in segments.iter().enumerate() {
@@ -170,7 +175,7 @@ impl Segments {
         found
     }
 
-    /// The last `limit` wanted events, oldest first.
+    /// Last `limit` matching events, oldest first.
     pub fn newest(&self, query: &Query<'_>, limit: usize) -> Vec<Numbered> {
         let (segments, mut acts) = self.read_acts(query);
         let mut found: Vec<Numbered> = Vec::new();
@@ -193,11 +198,11 @@ impl Segments {
         found.split_off(found.len().saturating_sub(limit))
     }
 
-    /// Adds the wanted events of a segment.
+    /// Adds the matching events of a segment to `found`.
     fn read(&self, segment: &Segment, query: &Query<'_>, found: &mut Vec<Numbered>) {
         let bytes = match self.bytes_of(segment) {
             Ok(Some(bytes)) => bytes,
-            // It was removed meanwhile: it was the oldest.
+            // The segment was removed in the meantime: it was the oldest.
             Ok(None) => return,
             Err(error) => {
                 let reason = format!("{error}: {}", source(&error));
@@ -245,8 +250,8 @@ impl Segments {
         })
     }
 
-    /// The state of the subnet at a time: after the last record, in the order of their numbers, at
-    /// or before it. `None` where the history does not reach back as far.
+    /// State of the subnet at `at_unix_ms`: after the last record at or before that time, in the
+    /// order of record numbers. `None` where the history does not reach back as far.
     ///
     /// # Errors
     /// A segment cannot be read.
@@ -256,7 +261,7 @@ impl Segments {
             let Some(bytes) = self.bytes_of(segment)? else {
                 break;
             };
-            // Events may be of other managers, and older than the state before them.
+            // Events may come from other managers, and be older than the state before them.
             let is_state =
                 |frame: &Frame<'_>| matches!(frame.kind, Some(Kind::Base | Kind::Change));
             let last = Frames::of(&bytes)
@@ -271,7 +276,7 @@ impl Segments {
         Ok(None)
     }
 
-    /// When the oldest record happened.
+    /// Time of the oldest record, in milliseconds since the Unix epoch; `None` without one.
     pub fn began_unix_ms(&self) -> Option<u64> {
         self.list.lock().first()?.began_unix_ms
     }
@@ -281,7 +286,8 @@ fn source(error: &StoreError) -> String {
     std::error::Error::source(error).map_or_else(String::new, ToString::to_string)
 }
 
-/// The state after some frames of a segment; `None` where its base is damaged.
+/// Replays some frames of a segment, and returns the state after them; `None` where the base is
+/// damaged.
 fn replay<'a>(frames: impl Iterator<Item = Frame<'a>>) -> Option<State> {
     let mut state = None;
     for frame in frames {
@@ -296,7 +302,7 @@ fn replay<'a>(frames: impl Iterator<Item = Frame<'a>>) -> Option<State> {
     state
 }
 
-/// The event in a frame, if it is wanted.
+/// Event in a frame; `None` where the frame holds none, or none that matches.
 fn event(frame: &Frame<'_>, query: &Query<'_>) -> Option<Numbered> {
     if frame.kind != Some(Kind::Event)
         || !query.includes(frame.number)
@@ -308,7 +314,7 @@ fn event(frame: &Frame<'_>, query: &Query<'_>) -> Option<Numbered> {
     (query.matches)(&event).then_some((frame.number, event))
 }
 
-/// An event about a gap, if it is wanted.
+/// Event that reports a gap; `None` where it does not match.
 fn gap(
     number: u64,
     at_unix_ms: u64,
@@ -321,7 +327,7 @@ fn gap(
     is_wanted.then_some((number, event))
 }
 
-/// The event about events that the history lacks.
+/// Event that reports `count` events which the history lacks, for `reason`.
 pub fn unrecorded(at_unix_ms: u64, count: u64, reason: String) -> v1::Event {
     v1::Event {
         at_unix_ms,

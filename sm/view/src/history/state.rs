@@ -1,4 +1,4 @@
-//! The state of the subnet, as far as the history keeps it.
+//! State of the subnet, as far as the history keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,40 +7,40 @@ use rsm_mad::wire::attr::{NodeType, PortInfo};
 use rsm_model::fabric::{Fabric, Node};
 use rsm_state::{Role, Snapshot};
 
-/// Length of a finding's text that the state keeps, in bytes: some findings list many parts.
+/// Length to which the state cuts a finding's text, in bytes: some findings list many parts.
 const MAX_TEXT: usize = 512;
 
-/// A node.
+/// Node in the history.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct NodeState {
-    /// Its GUID.
+    /// Node GUID.
     #[prost(fixed64, tag = "1")]
     pub guid: u64,
     /// NodeInfo.NodeType (IBA 14.2.5.3).
     #[prost(uint32, tag = "2")]
     pub kind: u32,
-    /// Its description.
+    /// Node description.
     #[prost(string, tag = "3")]
     pub description: String,
-    /// The base LIDs of its end ports, ascending: the port in the upper 16 bits, the LID in the
+    /// Base LIDs of the end ports, in ascending order: port number in the upper 16 bits, LID in the
     /// lower.
     #[prost(uint32, repeated, tag = "4")]
     pub lids: Vec<u32>,
 }
 
-/// A cable, seen from its lower end.
+/// Cable in the history, seen from its lower end.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinkState {
-    /// The node of the lower end.
+    /// Node GUID of the lower end.
     #[prost(fixed64, tag = "1")]
     pub(crate) a_node: u64,
-    /// The port of the lower end.
+    /// Port number of the lower end.
     #[prost(uint32, tag = "2")]
     pub a_port: u32,
-    /// The node of the other end; 0 where only the lower end is to be named.
+    /// Node GUID of the other end; 0 where only the lower end is named.
     #[prost(fixed64, tag = "3")]
     pub(crate) b_node: u64,
-    /// The port of the other end.
+    /// Port number of the other end.
     #[prost(uint32, tag = "4")]
     pub b_port: u32,
     /// Active width and speed in words, as `4x ndr`; empty where they are unknown.
@@ -48,48 +48,48 @@ pub struct LinkState {
     pub rate: String,
 }
 
-/// A finding.
+/// Finding in the history.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FindingState {
-    /// The code of its kind.
+    /// Code of the finding's kind.
     #[prost(string, tag = "1")]
     pub kind: String,
-    /// Its node; 0 for none.
+    /// Node GUID of the subject; 0 for none.
     #[prost(fixed64, tag = "2")]
     pub node: u64,
-    /// Its port; absent for none.
+    /// Port number of the subject; absent for none.
     #[prost(uint32, optional, tag = "3")]
     pub port: Option<u32>,
-    /// Distinguishes findings of one kind about one subject.
+    /// Number that distinguishes findings of one kind about one subject.
     #[prost(uint32, tag = "4")]
     pub index: u32,
-    /// The finding's text when it was raised.
+    /// Finding's text when it was raised.
     #[prost(string, tag = "5")]
     pub text: String,
 }
 
-/// The whole state, or a change of it.
+/// Whole state, or a change of it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StateChange {
-    /// The generation of the plan in force; 0: none.
+    /// Generation of the plan in force; 0 for none.
     #[prost(uint64, tag = "1")]
     pub plan: u64,
-    /// The engine of the plan in force.
+    /// Engine of the plan in force.
     #[prost(string, tag = "2")]
     pub engine: String,
-    /// The role of the subnet manager, in one word.
+    /// Role of the subnet manager, in one word.
     #[prost(string, tag = "3")]
     pub role: String,
     /// Nodes that are new or changed.
     #[prost(message, repeated, tag = "4")]
     pub nodes: Vec<NodeState>,
-    /// Nodes that are gone.
+    /// GUIDs of nodes that are gone.
     #[prost(fixed64, repeated, tag = "5")]
     pub(crate) nodes_gone: Vec<u64>,
     /// Cables that are new or changed.
     #[prost(message, repeated, tag = "6")]
     pub links: Vec<LinkState>,
-    /// Cables that are gone, each by its lower end.
+    /// Cables that are gone, each named by its lower end.
     #[prost(message, repeated, tag = "7")]
     pub(crate) links_gone: Vec<LinkState>,
     /// Findings that are new.
@@ -100,10 +100,10 @@ pub struct StateChange {
     pub(crate) findings_gone: Vec<FindingState>,
 }
 
-/// Identifies a finding: code, node, port, index.
+/// Identifies a finding: code, node GUID, port number, index.
 pub(super) type FindingKey = (String, u64, Option<u32>, u32);
 
-/// A node in a [`State`].
+/// Node in a [`State`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct NodeRow {
     pub(super) kind: u32,
@@ -111,14 +111,14 @@ pub(super) struct NodeRow {
     pub(super) lids: Box<[u32]>,
 }
 
-/// A cable in a [`State`]: the other end, width and speed.
+/// Cable in a [`State`]: the other end, width and speed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LinkRow {
     pub(super) peer: (u64, u32),
     pub(super) rate: Box<str>,
 }
 
-/// The subnet at one moment: nodes, LIDs, cables, findings, engine. Some 15 MB for 45,056 hosts.
+/// Subnet at one moment: nodes, LIDs, cables, findings, engine. Takes some 15 MB for 45,056 hosts.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct State {
     pub(super) plan: u64,
@@ -130,7 +130,7 @@ pub struct State {
 }
 
 impl State {
-    /// Applies a change, or the whole state to an empty one.
+    /// Applies a change, or the whole state if this one is empty.
     pub fn apply(&mut self, change: StateChange) {
         self.plan = change.plan;
         self.engine = change.engine;
@@ -165,7 +165,7 @@ impl State {
         }
     }
 
-    /// The whole state as one change of an empty one.
+    /// Expresses the whole state as one change of an empty one.
     pub fn base(&self) -> StateChange {
         let nodes = self.nodes.iter().map(|(&guid, row)| node_state(guid, row));
         let links = self.links.iter().map(|(&end, row)| link_state(end, row));
@@ -180,7 +180,7 @@ impl State {
         }
     }
 
-    /// A change with the plan, engine and state of this one.
+    /// Change that holds only plan, engine and role of this state.
     fn heading(&self) -> StateChange {
         StateChange {
             plan: self.plan,
@@ -190,9 +190,9 @@ impl State {
         }
     }
 
-    /// Takes over `snapshot`, and returns the change; `None` where there is none. `before` is the
+    /// Takes over `snapshot`, and returns the change; `None` where nothing changed. `before` is the
     /// fabric that this state was last made from: only nodes that the two fabrics do not share are
-    /// compared; without it all are.
+    /// compared. Without it all nodes are compared.
     pub fn follow(&mut self, before: Option<&Fabric>, snapshot: &Snapshot) -> Option<StateChange> {
         let was = self.heading();
         let plan = snapshot.plan.as_deref();
@@ -236,7 +236,7 @@ impl State {
         }
     }
 
-    /// The cables whose lower end is at a node, and those of which its peers have the lower end.
+    /// Updates the cables whose lower end is at a node, and those whose lower end is at its peers.
     fn follow_links(
         &mut self,
         guid: Guid,
@@ -310,7 +310,7 @@ fn subject(subject: rsm_model::findings::Subject) -> (u64, Option<u32>) {
     }
 }
 
-/// The beginning of a text, at most [`MAX_TEXT`] bytes.
+/// Cuts a text to at most [`MAX_TEXT`] bytes.
 fn cut(text: &str) -> &str {
     let mut end = text.len().min(MAX_TEXT);
     while !text.is_char_boundary(end) {
@@ -348,7 +348,7 @@ fn node_row(node: &Node) -> NodeRow {
     }
 }
 
-/// Width and speed of a cable in words.
+/// Width and speed of a cable in words, as `4x ndr`; empty where they are unknown.
 fn rate(fabric: &Fabric, a: PortKey, b: PortKey) -> String {
     let info = |key: PortKey| -> Option<&PortInfo> {
         let port = fabric.port(fabric.find_port(key)?);

@@ -1,4 +1,4 @@
-//! The pass under way, as readers see it.
+//! Progress of the pass under way, as readers see it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use rsm_api::v1;
 use rsm_mad::Time;
 use rsm_state::{Activity, PassProgress};
 
-/// The progress of a pass at `now`; how many callers wait is the controller's to say.
+/// Converts the progress of a pass at `now`; the controller fills in how many callers wait.
 pub(super) fn of(progress: PassProgress, now: Time) -> v1::Activity {
     let running = progress
         .since

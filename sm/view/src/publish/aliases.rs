@@ -10,7 +10,7 @@ use rsm_model::alias_guids::AliasGuids;
 use super::published::Published;
 use super::subnet::page;
 
-/// The alias GUIDs behind `after`, of `port` alone where one is given.
+/// Page of alias GUIDs after the key `after`, of `port` alone where one is given.
 pub(super) fn aliases(
     published: &Published,
     names: &AliasGuids,

@@ -21,34 +21,34 @@ use super::drained;
 use super::published::Published;
 use super::view::View;
 
-/// How many requests may wait: more than operators make at a time, and few enough that each is
-/// answered in a minute at the largest fabrics. One is computed at a time, so that managing the
-/// subnet keeps its processors.
+/// Upper bound of the requests that wait: more than operators make at a time, and few enough that
+/// each is answered within a minute in the largest fabrics. One request is computed at a time, so
+/// that managing the subnet keeps its processors.
 const MAX_WAITING: usize = 16;
 
-/// Answers from the snapshot in force, one computation at a time.
+/// Answers questions about routes from the snapshot in force, one computation at a time.
 pub struct RouteAnalyst {
     view: Arc<View>,
     places: Semaphore,
-    /// The last results; locked while something is computed.
+    /// Last results; locked during a computation.
     last: Mutex<Last>,
 }
 
-/// The last result of each kind.
+/// Last result of each kind.
 #[derive(Default)]
 struct Last {
     quality: Option<Measured>,
     cable: Option<MeasuredCable>,
 }
 
-/// The paths of one plan over one cable.
+/// Paths of one plan over one cable.
 struct MeasuredCable {
     plan: Arc<Plan>,
     ends: [PortKey; 2],
     crossed: Arc<Crossed>,
 }
 
-/// A cable with the paths over it, and the snapshot that it is from.
+/// Cable with the paths over it, and the snapshot that they come from.
 struct FoundCable {
     published: Arc<Published>,
     plan: Arc<Plan>,
@@ -56,7 +56,7 @@ struct FoundCable {
     crossed: Arc<Crossed>,
 }
 
-/// The quality of one plan with one seed.
+/// Quality of one plan, measured with one seed.
 struct Measured {
     plan: Arc<Plan>,
     seed: u64,
@@ -64,7 +64,7 @@ struct Measured {
 }
 
 impl RouteAnalyst {
-    /// Measures the routes that `view` shows.
+    /// Creates an analyst of the routes that `view` shows.
     pub fn new(view: Arc<View>) -> RouteAnalyst {
         RouteAnalyst {
             view,
@@ -254,7 +254,7 @@ impl RoutingQueries for RouteAnalyst {
     }
 }
 
-/// Why a drain of these parts would be refused; `None` where it would not.
+/// Reason why a drain of these parts would be refused; `None` where it would be accepted.
 fn drain_refused(published: &Published, plan: &Plan, parts: &[Part]) -> Option<String> {
     let before = &published.snapshot.avoid;
     let drained = |&part: &Part| {
@@ -283,7 +283,7 @@ fn measure(plan: &Plan, seed: u64) -> quality::Quality {
     quality::measure(&plan.topology, &plan.routing.tables, &settings)
 }
 
-/// A port, and the description of its node.
+/// Port as a message, and the description of its node.
 fn named(fabric: &Fabric, key: PortKey) -> (Option<v1::PortKey>, String) {
     let node = fabric.find(key.node).map(|node| fabric.node(node));
     let description = node.map(|node| node.description.clone());
@@ -353,7 +353,7 @@ fn balance(quality: &quality::Quality) -> v1::Balance {
     }
 }
 
-/// Whether the paths are spread evenly, in a sentence with figures.
+/// Judges in one sentence, with figures, whether the paths are spread evenly.
 fn verdict(plan: &Plan, quality: &quality::Quality) -> String {
     let quality::Quality {
         lost_pairs,

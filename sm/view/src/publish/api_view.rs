@@ -1,4 +1,4 @@
-//! Nodes, ports and links of the fabric as messages of the API.
+//! Converts nodes, ports and links of the fabric to messages of the API.
 
 use std::collections::BTreeSet;
 
@@ -29,8 +29,7 @@ pub(super) fn core_key(key: model::PortId) -> PortKey {
     PortKey::new(key.node, key.number)
 }
 
-/// A node that is neither a switch nor a router counts as a channel adapter, even if it states
-/// another type.
+/// Kind of a node. A node that states neither switch nor router counts as a channel adapter.
 pub(super) fn kind(node: &Node) -> NodeKind {
     match node.kind() {
         NodeType::Switch => NodeKind::Switch,
@@ -39,14 +38,14 @@ pub(super) fn kind(node: &Node) -> NodeKind {
     }
 }
 
-/// The ports that exist: port 0 on switches only.
+/// Numbers of the ports that exist; only switches have port 0.
 pub(super) fn port_numbers(node: &Node) -> impl DoubleEndedIterator<Item = PortNum> + use<> {
     let first = usize::from(kind(node) != NodeKind::Switch);
     // A node has at most 255 ports, port 0 included.
     (first..node.ports.len()).map(|number| PortNum(number as u8))
 }
 
-/// The ports with addresses of their own: port 0 of a switch, all ports of others.
+/// Numbers of the ports that have addresses: port 0 of a switch, all ports of other nodes.
 pub(super) fn end_port_numbers(node: &Node) -> impl Iterator<Item = PortNum> + use<> {
     let is_switch = kind(node) == NodeKind::Switch;
     let count = if is_switch { 1 } else { usize::MAX };
@@ -57,12 +56,12 @@ pub(super) fn holds_lid(port: &Port) -> bool {
     port.lid().is_unicast()
 }
 
-/// A port that never answered counts as down.
+/// Logical state of a port; Down for a port that never answered.
 pub(super) fn state(port: &Port) -> PortState {
     shown_state(port.state())
 }
 
-/// A port that states no known state counts as down.
+/// Logical state as a message; Down for a reserved value.
 pub(super) fn shown_state(state: attr::PortState) -> PortState {
     match state {
         attr::PortState::Init => PortState::Init,
@@ -74,7 +73,8 @@ pub(super) fn shown_state(state: attr::PortState) -> PortState {
     }
 }
 
-/// Port 0 of a switch may state none, for it has no link: its logical state decides.
+/// Physical state of a port. Port 0 of a switch may state none, for it has no link: its logical
+/// state then decides.
 fn physical_state(port: &Port) -> PhysicalState {
     let stated = port.info.as_ref().map(PortInfo::port_physical_state);
     match stated {
@@ -95,7 +95,7 @@ fn physical_state(port: &Port) -> PhysicalState {
     }
 }
 
-/// The PortInfo of a port whose link is up; that of a port that is down is left over from before.
+/// PortInfo of a port whose link is up; `None` for a port that is down, whose PortInfo is outdated.
 fn info_if_up(port: &Port) -> Option<&PortInfo> {
     port.info.as_ref().filter(|_| port.up)
 }
@@ -126,7 +126,7 @@ fn slow(link: SlowLink) -> v1::SlowLink {
     }
 }
 
-/// Shows parts of one snapshot as the API has them.
+/// Converts parts of one snapshot to messages of the API.
 #[derive(Clone, Copy)]
 pub(super) struct ApiView<'a> {
     pub(super) fabric: &'a Fabric,
@@ -154,7 +154,7 @@ impl ApiView<'_> {
             kind: kind(node).into(),
             description: node.description.clone(),
             num_ports: node.info.num_ports().into(),
-            // At most 254, as many as there are external ports.
+            // At most 254: a node has no more external ports.
             ports_active: active.count() as u32,
             lids: end_port_numbers(node)
                 .map(|number| &node.ports[number.index()])
@@ -221,7 +221,7 @@ impl ApiView<'_> {
         }
     }
 
-    /// The cable that the port had, where it has none now.
+    /// Cable that the port lost; `None` where it has a cable now, or never had one.
     pub(super) fn gone_cable(&self, at: PortRef) -> Option<v1::GoneCable> {
         let lost = self.expected.port(self.fabric.key(at))?;
         let unix_ms = |at: Time| self.began_unix_ms + at.as_nanos() / 1_000_000;
@@ -232,7 +232,7 @@ impl ApiView<'_> {
         })
     }
 
-    /// The link at `at`, if there is one, seen from the end that comes first.
+    /// Link at `at`, seen from its lower end; `None` without one.
     pub(super) fn link(&self, at: PortRef) -> Option<v1::Link> {
         let there = self.fabric.peer(at)?;
         let (a, b) = (at.min(there), at.max(there));
@@ -253,7 +253,7 @@ impl ApiView<'_> {
         })
     }
 
-    /// The mark of the cable at a port, or of a port without one.
+    /// Mark of the cable at a port, or of the port where it has no cable.
     fn avoidance(&self, at: PortRef) -> v1::Avoidance {
         let there = self.fabric.peer(at);
         self.marks

@@ -1,4 +1,4 @@
-//! The use of a cable: paths, hosts, and whether it may be unplugged.
+//! Use of a cable: paths, hosts, and whether it may be unplugged.
 
 use std::collections::BTreeMap;
 
@@ -16,22 +16,22 @@ use super::api_view::{api_key, core_key};
 use super::avoided::are_tables_on;
 use super::published::Published;
 
-/// Hosts that a host sends to and receives from over a cable.
+/// Number of hosts that a host sends to, and receives from, over a cable.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Shares {
     sends: u64,
     receives: u64,
 }
 
-/// The paths over a cable.
+/// Paths that cross a cable, and the hosts at their ends.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(super) struct Crossed {
-    /// From either end, the lower one first.
+    /// Number of paths from the lower end to the other, and of those in the other direction.
     paths: [u64; 2],
     hosts: BTreeMap<PortKey, Shares>,
 }
 
-/// The ends of the cable at a port, the lower one first.
+/// Both ends of the cable at a port, the lower one first.
 pub(super) fn ends(
     published: &Published,
     plan: &Plan,
@@ -50,7 +50,7 @@ pub(super) fn ends(
     Ok([key.min(peer), key.max(peer)])
 }
 
-/// Where the cable of a port led until it went; `None` where none is missing.
+/// Sentence about where the cable of a port led until it went; `None` where no cable is missing.
 fn gone(published: &Published, key: PortKey, port: &Selector) -> Option<String> {
     let at = published.fabric().find_port(key)?;
     let gone = published.api_view().gone_cable(at)?;
@@ -63,7 +63,7 @@ fn gone(published: &Published, key: PortKey, port: &Selector) -> Option<String> 
     ))
 }
 
-/// The paths of pairs of hosts over a cable, by the tables of a plan.
+/// Counts the paths of pairs of hosts over a cable, as the tables of a plan lead them.
 pub(super) fn cross(plan: &Plan, ends: [PortKey; 2]) -> Crossed {
     let mut crossed = Crossed::default();
     for (end, paths) in ends.into_iter().zip([0, 1]) {
@@ -80,7 +80,7 @@ pub(super) fn cross(plan: &Plan, ends: [PortKey; 2]) -> Crossed {
     crossed
 }
 
-/// The hosts whose paths leave a switch or a host by a port.
+/// Hosts whose paths leave a switch or a host through a port.
 fn leaving(plan: &Plan, end: PortKey) -> Vec<CrossingHost> {
     let (topology, tables) = (&plan.topology, &plan.routing.tables);
     if let Some(switch) = topology.switch_by_guid(end.node) {
@@ -92,7 +92,7 @@ fn leaving(plan: &Plan, end: PortKey) -> Vec<CrossingHost> {
     source.map_or_else(Vec::new, |source| crossing_from(topology, tables, source))
 }
 
-/// The port of a host behind a port of its switch.
+/// Port of the host that is cabled to a port of its switch; `None` without one.
 fn host(plan: &Plan, destination: &Destination) -> Option<PortKey> {
     let switch = plan.topology.switch(destination.switch).guid;
     let at = plan
@@ -101,7 +101,7 @@ fn host(plan: &Plan, destination: &Destination) -> Option<PortKey> {
     plan.fabric.port(at).peer
 }
 
-/// The use of the cable as a message.
+/// Converts the use of the cable to a message.
 pub(super) fn shown(
     published: &Published,
     plan: &Plan,
@@ -121,8 +121,8 @@ pub(super) fn shown(
     }
 }
 
-/// Whether the cable may be unplugged, given the LIDs that tables lead over it; `None` if a switch
-/// at an end has no table.
+/// Judges whether the cable may be unplugged, given the number of LIDs that tables lead over it;
+/// `None` where a switch at an end has no table.
 fn unplug(published: &Published, ends: [PortKey; 2], lids_over: Option<u64>) -> v1::Unplug {
     let snapshot = &published.snapshot;
     let is_written = !snapshot.converging
@@ -147,7 +147,7 @@ fn unplug(published: &Published, ends: [PortKey; 2], lids_over: Option<u64>) -> 
     }
 }
 
-/// The hosts after a key, each with its share.
+/// Page of hosts after the key `after`, each with its share of the paths.
 pub(super) fn hosts(
     published: &Published,
     fabric: &Fabric,

@@ -10,7 +10,7 @@ use super::api_view::api_key;
 use super::published::Published;
 use super::subnet::{page, ports_from};
 
-/// The agents behind `after`, of the node `of` alone where one is given.
+/// Page of agents after the key `after`, of the node `of` alone where one is given.
 pub(super) fn agents(
     published: &Published,
     after: Option<PortId>,

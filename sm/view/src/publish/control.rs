@@ -1,4 +1,4 @@
-//! Requests to the core, and the callers that wait for them.
+//! Carries requests to the core, and answers to the callers that wait for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,21 +23,21 @@ use super::status::management_keys;
 use super::view::View;
 use super::{drained, overlay};
 
-/// How many callers may wait at the same time: more than operators and scripts of one site, far
-/// fewer than a script in an endless loop makes. They all wait for the same sweep anyhow.
+/// Upper bound of the callers that wait at the same time: more than operators and scripts of one
+/// site make, far fewer than a script in an endless loop makes. One sweep answers them all anyway.
 pub const MAX_WAITING: usize = 64;
 
-/// Takes a command to the core, or says why it cannot.
+/// Sends a command to the core, or says why it cannot.
 type Commands = Box<dyn Fn(Command) -> Result<(), ControlError> + Send + Sync>;
 
 type Answer = Result<v1::Convergence, ControlError>;
 
-/// Carries requests to the core and its answers back.
+/// Carries requests to the core, and its answers back to callers.
 ///
 /// The daemon calls [`Controller::done`] on `Effect::Done`, after it has handed the snapshot that
 /// was published before it to the [`View`]; [`Controller::recheck`] after every other change of the
-/// view; and [`Controller::stop`] when it ends. A resweep has no time limit, for a huge fabric may
-/// take long: a caller that gives up drops the future.
+/// view; and [`Controller::stop`] when it ends. A resweep has no time limit, because a huge fabric
+/// may take long: a caller that gives up drops the future.
 pub struct Controller {
     commands: Commands,
     view: Arc<View>,
@@ -48,14 +48,14 @@ pub struct Controller {
 struct Waiting {
     last: Ticket,
     callers: BTreeMap<Ticket, oneshot::Sender<Answer>>,
-    /// Effects of changes of partitions that callers wait for.
+    /// Effects of partition changes that callers wait for.
     effects: BTreeMap<Ticket, ChangeEffect>,
     stopping: bool,
 }
 
 impl Controller {
-    /// Sends commands to the core through `events`; a full channel refuses them, no caller waits
-    /// for room.
+    /// Creates a controller that sends commands to the core through `events`. A full channel
+    /// refuses commands; no caller waits for room.
     pub fn new<E: From<Command> + Send + 'static>(
         events: mpsc::Sender<E>,
         view: Arc<View>,
@@ -67,8 +67,8 @@ impl Controller {
         }
     }
 
-    /// `convergence` has done the request of `ticket`. Tickets of callers that have left are
-    /// ignored.
+    /// Answers the caller of `ticket` with `convergence`, which did its request. Ignores tickets of
+    /// callers that have left.
     pub fn done(&self, ticket: Ticket, convergence: &Arc<Convergence>) {
         let Some(caller) = self.waiting.lock().callers.remove(&ticket) else {
             return;
@@ -79,21 +79,21 @@ impl Controller {
             .ok_or_else(|| ControlError::Failed {
                 reason: "its record is no longer kept".to_owned(),
             });
-        // A caller that left at this very moment needs no answer.
+        // A caller that leaves at this very moment needs no answer.
         let _ = caller.send(answer);
     }
 
-    /// The core will not do the request of `ticket`, for `reason`. Tickets of callers that have
-    /// left are ignored.
+    /// Refuses the request of `ticket`, which the core will not do, for `reason`. Ignores tickets
+    /// of callers that have left.
     pub fn declined(&self, ticket: Ticket, reason: String) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
-            // As in `done`.
+            // A caller that leaves at this very moment needs no answer.
             let _ = caller.send(Err(ControlError::Refused { reason }));
         }
     }
 
-    /// The core will not do the request of `ticket` unless its caller accepts that ports are cut
-    /// off, as [`Controller::declined`].
+    /// Refuses the request of `ticket` unless its caller accepts that `ports` ports are cut off.
+    /// Ignores tickets of callers that have left.
     pub fn cut_off(&self, ticket: Ticket, ports: usize, reason: String) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
             let ports = ports as u64;
@@ -101,12 +101,12 @@ impl Controller {
                 "refused, and everything stays as it was: {reason}; to do it all the same, ask again with `accept_cut_off` (`force` \
                  in Drain), or `--yes` of rsmctl"
             );
-            // As in `done`.
+            // A caller that leaves at this very moment needs no answer.
             let _ = caller.send(Err(ControlError::CutOff { ports, reason }));
         }
     }
 
-    /// The core has taken the change of a partition of `ticket`, with this effect.
+    /// Notes that the core has accepted the partition change of `ticket`, with this effect.
     pub fn partition_taken(&self, ticket: Ticket, effect: ChangeEffect) {
         let mut waiting = self.waiting.lock();
         if waiting.callers.contains_key(&ticket) {
@@ -114,10 +114,11 @@ impl Controller {
         }
     }
 
-    /// The core will not make the change of a partition of `ticket`, as [`Controller::declined`].
+    /// Refuses the partition change of `ticket`, which the core will not make. Ignores tickets of
+    /// callers that have left.
     pub fn partition_refused(&self, ticket: Ticket, error: &ChangeError) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
-            // As in `done`.
+            // A caller that leaves at this very moment needs no answer.
             let _ = caller.send(Err(overlay::refusal(error)));
         }
     }
@@ -135,7 +136,7 @@ impl Controller {
         self.refuse_all(&ControlError::Stopping);
     }
 
-    /// How many callers wait.
+    /// Number of callers that wait.
     pub fn waiting(&self) -> usize {
         self.waiting.lock().callers.len()
     }
@@ -143,12 +144,12 @@ impl Controller {
     fn refuse_all(&self, error: &ControlError) {
         let callers = std::mem::take(&mut self.waiting.lock().callers);
         for caller in callers.into_values() {
-            // As in `done`.
+            // A caller that leaves at this very moment needs no answer.
             let _ = caller.send(Err(error.clone()));
         }
     }
 
-    /// Whether there is a subnet to act on.
+    /// Checks that there is a subnet to act on.
     fn check(&self) -> Result<(), ControlError> {
         let published = self.view.published();
         match (published.state, &published.snapshot.role) {
@@ -163,7 +164,7 @@ impl Controller {
         }
     }
 
-    /// The parts of a drain, each with its reason.
+    /// Parts to drain, each with its reason.
     fn parts_to_drain(
         &self,
         question: &DrainQuestion,
@@ -201,7 +202,7 @@ impl Controller {
         }
         waiting.last += 1;
         let ticket = waiting.last;
-        // The lock is held: the ticket is entered before the core can answer it.
+        // The lock is held, so that the ticket is entered before the core can answer it.
         (self.commands)(command(ticket))?;
         let (sender, answer) = oneshot::channel();
         waiting.callers.insert(ticket, sender);
@@ -244,7 +245,7 @@ impl Control for Controller {
             None => Accept::All,
             Some(name) => missing_at(&published, &name)?,
         };
-        // Counted in the published snapshot; the core applies the command to its state at its
+        // The published snapshot gives the count; the core applies the command to its own state on
         // arrival.
         let expected = &published.snapshot.expected;
         let accepted = Expected::clone(expected).accept(accept, published.fabric());
@@ -351,13 +352,13 @@ fn unsent<E>(error: TrySendError<E>) -> ControlError {
     }
 }
 
-/// The missing node or cable that `name` names; a node that is present stands for everything
+/// Finds the missing node or cable that `name` names. A node that is present stands for everything
 /// missing at it.
 fn missing_at(published: &Published, name: &Selector) -> Result<Accept, ControlError> {
     let (node, port) = match published.names.find_gone(name) {
         Some(found) => found,
         None => match resolve_node_or_port(&published.names, name) {
-            // A part of its name, which nothing present has.
+            // The name is a part of a missing node's, and of no present one's.
             Err(LookupError::Gone { node, port, .. }) => (node, port),
             found => found?,
         },
@@ -368,7 +369,7 @@ fn missing_at(published: &Published, name: &Selector) -> Result<Accept, ControlE
     })
 }
 
-/// A waiting caller. Leaves the table when dropped, answered or not.
+/// Waiting caller. Leaves the table when dropped, answered or not.
 struct Caller<'a> {
     controller: &'a Controller,
     ticket: Ticket,
@@ -377,7 +378,7 @@ struct Caller<'a> {
 
 impl Caller<'_> {
     async fn answer(&mut self) -> Answer {
-        // The sender is dropped without an answer only when the controller is.
+        // Only the end of the controller drops the sender without an answer.
         (&mut self.answer)
             .await
             .unwrap_or(Err(ControlError::Stopping))
@@ -392,7 +393,7 @@ impl Drop for Caller<'_> {
         drop(waiting);
         if waited {
             let ticket = self.ticket;
-            // Without room in the channel the core does the work for no caller.
+            // If the channel has no room, the core does the work although nobody waits for it.
             let _ = (self.controller.commands)(Command::Withdraw { ticket });
         }
     }

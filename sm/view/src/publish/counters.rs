@@ -24,27 +24,28 @@ use super::published::Published;
 use super::subnet::page;
 use super::view::View;
 
-/// Access to the last readings of the counters, which another thread collects.
+/// Gives access to the last readings of the counters, which another thread collects.
 pub trait CountersSource: Send + Sync + 'static {
-    /// The last readings. Does not wait.
+    /// Last readings. Does not wait.
     fn counters(&self) -> CountersSnapshot;
 }
 
-/// How long an answer about all ports is given again while the same readings are shown: a reading can
-/// become stale in between, so the time is that between two of them.
+/// Time for which an answer about all ports is repeated while the readings are the same. A reading
+/// can become stale in between, so the time is that between two readings.
 const PASS: Duration = Duration::from_secs(1);
 
 /// Answers readers from the last readings, with the names of the snapshot in force.
 pub struct PublishedCounters {
     view: Arc<View>,
     source: Arc<dyn CountersSource>,
-    /// Rankings of all ports, by order. Readers who ask at the same time wait for one of them.
+    /// Rankings of all ports, in the order of [`ORDERS`]. Readers who ask at the same time wait for
+    /// one computation.
     rankings: [Mutex<Option<Kept<Ranking>>>; ORDERS.len()],
-    /// Ports with a reading that holds, and with a stale one.
+    /// Number of ports with a current reading, and with a stale one.
     counts: Mutex<Option<Kept<(u64, u64)>>>,
 }
 
-/// The orders of ports.
+/// Orders that ports can be ranked in.
 const ORDERS: [PortOrder; 4] = [
     PortOrder::Use,
     PortOrder::Traffic,
@@ -52,16 +53,17 @@ const ORDERS: [PortOrder; 4] = [
     PortOrder::Errors,
 ];
 
-/// An answer about all ports.
+/// Answer about all ports, kept for the next readers.
 struct Kept<T> {
-    /// When its readings were shown, and when it was made.
+    /// Time of the readings, and time when the answer was made.
     shown: Time,
     made: Time,
     answer: T,
 }
 
 impl<T: Clone> Kept<T> {
-    /// The answer in `kept` if it is that of `counters` still, or else a new one.
+    /// Returns the answer in `kept` if it is recent and made from the readings in `counters`;
+    /// otherwise makes and keeps a new one.
     fn of(
         kept: &Mutex<Option<Kept<T>>>,
         counters: &CountersSnapshot,
@@ -85,19 +87,19 @@ impl<T: Clone> Kept<T> {
     }
 }
 
-/// The first ports in an order.
+/// First ports in an order.
 #[derive(Clone, Default)]
 struct Ranking {
-    /// At most as many as a request can ask for.
+    /// Ports from the first on, at most as many as a request can ask for.
     first: Arc<[PortKey]>,
-    /// Ports that have a value in this order.
+    /// Number of ports that have a value in this order.
     total: u64,
-    /// Ports without a reading that holds.
+    /// Number of ports whose reading is missing or stale.
     stale: u64,
 }
 
 impl Ranking {
-    /// That of `ports` at `now`.
+    /// Ranks `ports` at `now`.
     fn of<'a>(
         order: PortOrder,
         counters: &'a CountersSnapshot,
@@ -132,7 +134,7 @@ impl Ranking {
     }
 }
 
-/// A node, or one of its ports.
+/// Identifies a node, or one of its ports.
 type PartKey = (Guid, Option<PortNum>);
 
 impl PublishedCounters {
@@ -146,7 +148,7 @@ impl PublishedCounters {
         }
     }
 
-    /// The first ports in an order, of a part or of all.
+    /// First ports in an order, of a part or of the whole fabric.
     fn ranking(
         &self,
         order: PortOrder,
@@ -166,7 +168,7 @@ impl PublishedCounters {
         self.view.clock.now()
     }
 
-    /// The readings, if there are any.
+    /// Current readings.
     fn read(&self) -> Result<CountersSnapshot, CountersError> {
         let counters = self.source.counters();
         if !counters.is_collecting && counters.ports(None).next().is_none() {
@@ -177,7 +179,7 @@ impl PublishedCounters {
 
     fn shown(&self, port: &PortCounters<'_>, fabric: &Fabric, is_stale: bool) -> v1::PortCounters {
         let reading = port.reading;
-        // Rates of an old reading are no rates of now.
+        // The rates of an old reading no longer hold.
         let rates = reading.rates().filter(|_| !is_stale);
         let total = |counter| reading.total(counter);
         let peer = fabric
@@ -212,7 +214,7 @@ fn description(fabric: &Fabric, node: Guid) -> String {
     node.map_or_else(String::new, |node| node.description.clone())
 }
 
-/// The part that a request names.
+/// Part that a request names; `None` where it names none.
 fn part_of(
     published: &Published,
     part: Option<&Selector>,
@@ -221,7 +223,7 @@ fn part_of(
     Ok(part.transpose()?)
 }
 
-/// The ports of a part, or all, from the first one above `after` on.
+/// Ports of a part, or of the whole fabric, from the first key above `after` on.
 fn ports_of<'a>(
     counters: &'a CountersSnapshot,
     after: Option<PortKey>,
@@ -241,7 +243,7 @@ fn ports_of<'a>(
         .filter(move |port| is_of_part(port.key))
 }
 
-/// The value of a port in an order, the greater the earlier; `None` where it has none.
+/// Value of a port in an order, greater for a port that comes earlier; `None` where it has none.
 fn rank(order: PortOrder, reading: &PortReading) -> Option<(f64, u64)> {
     let rates = reading.rates();
     match order {
@@ -406,26 +408,27 @@ impl CountersQueries for PublishedCounters {
     }
 }
 
-/// The GUID of a port: the node's on a switch, and where the port has left the fabric.
+/// GUID of a port; the node GUID for a switch, and for a port that has left the fabric.
 fn port_guid(fabric: &Fabric, key: PortKey, agent: &AgentCounters) -> Guid {
     let port = (!agent.is_switch).then(|| fabric.find_port(key)).flatten();
     port.map_or(key.node, |at| fabric.port(at).guid)
 }
 
-/// The key right before those of a node, so that a list of its ports begins there.
+/// Key right before a node's first port, so that a list after it begins there; `None` where no key
+/// precedes it.
 fn before((node, _): PartKey) -> Option<PortKey> {
     let before = Guid(node.0.checked_sub(1)?);
     Some(PortKey::new(before, PortNum(u8::MAX)))
 }
 
-/// The counters that count errors.
+/// Counters that count errors.
 fn error_counters() -> impl Iterator<Item = Counter> {
     let counters = Counter::ALL.into_iter();
     counters.filter(|one| !TRAFFIC.contains(one))
 }
 
-/// The causes of PortRcvErrors and PortXmitDiscards by the specification's names (IBA 16.1.4.1 and
-/// 16.1.4.2), and what forward error correction did (IBA 16.1.4.12); none before they were read.
+/// Causes of PortRcvErrors and PortXmitDiscards by the specification's names (IBA 16.1.4.1 and
+/// 16.1.4.2), and results of forward error correction (IBA 16.1.4.12); empty before they were read.
 fn causes(causes: Option<&Causes>) -> Vec<(&'static str, u64)> {
     let rcv = causes.and_then(|causes| causes.rcv).map(|rcv| {
         [
@@ -462,7 +465,7 @@ fn causes(causes: Option<&Causes>) -> Vec<(&'static str, u64)> {
     named.chain(corrections.into_iter().flatten()).collect()
 }
 
-/// The error counters that are not zero.
+/// Error counters that are not zero.
 fn errors(reading: &PortReading) -> Vec<v1::ErrorCounter> {
     let rates = reading.errors();
     let shown = error_counters().filter_map(|counter| {

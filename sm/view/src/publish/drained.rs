@@ -1,4 +1,4 @@
-//! Drained parts for readers, with the evidence whether they may be unplugged.
+//! Shows drained parts, with the evidence whether they may be unplugged.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use super::api_view::api_key;
 use super::avoided::is_written;
 use super::published::Published;
 
-/// The drained parts whose keys are wanted, ascending by key. Looks into the tables as each one is
-/// taken.
+/// Drained parts whose keys `is_wanted` accepts, in ascending order of key. Looks into the tables
+/// as each part is taken.
 pub(super) fn shown(
     published: &Published,
     is_wanted: impl Fn(PortId) -> bool,
@@ -46,7 +46,7 @@ fn message(published: &Published, part: Part, drained: &Drained) -> v1::DrainedP
     message
 }
 
-/// The state of a drained part; counts the entries over it in `message`.
+/// State of a drained part. Also sets the number of table entries that lead over it in `message`.
 fn state(published: &Published, part: Part, message: &mut v1::DrainedPart) -> v1::DrainState {
     let snapshot = &published.snapshot;
     if !part.is_there(&snapshot.fabric) {
@@ -70,7 +70,7 @@ fn state(published: &Published, part: Part, message: &mut v1::DrainedPart) -> v1
     }
 }
 
-/// The part that a name means, with its own name and the other end of its cable.
+/// Part that a name means, with its own name and the other end of its cable.
 pub(super) fn part(
     published: &Published,
     name: &Selector,
@@ -91,8 +91,8 @@ pub(super) fn part(
     })
 }
 
-/// The drained part that a name means. A part that is away is found by its GUID, or by its name when
-/// it was drained.
+/// Drained part that a name means. A part that is absent is found by its GUID, or by the name that
+/// it had when it was drained.
 pub(super) fn drained_part(published: &Published, name: &Selector) -> Result<Part, ControlError> {
     let avoid = &published.snapshot.avoid;
     let text = name.to_string();
@@ -120,7 +120,7 @@ pub(super) fn drained_part(published: &Published, name: &Selector) -> Result<Par
     })
 }
 
-/// The messages of some parts, in the order of the list.
+/// Messages of some drained parts, in the order of the list.
 pub(super) fn shown_of(published: &Published, parts: &BTreeSet<Part>) -> Vec<v1::DrainedPart> {
     let keys: BTreeSet<PortId> = parts.iter().map(|part| api_key(part.key())).collect();
     shown(published, |key| keys.contains(&key))

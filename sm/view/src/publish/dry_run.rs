@@ -1,4 +1,4 @@
-//! The Sets that rsm would send, as `rsm --dry-run` prints them.
+//! Report of the Sets that rsm would send, as `rsm --dry-run` prints it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,98 +16,99 @@ use serde::Serialize;
 
 use super::summary::OnceReport;
 
-/// Exit code of `rsm --dry-run` where it would send any Set.
+/// Exit code of `rsm --dry-run` if it would send any Set.
 pub const WOULD_SET: u8 = 3;
 
-/// The Sets that would bring a subnet to rsm's plan for it, and the subnet's state.
+/// Sets that would bring a subnet to rsm's plan for it, and the subnet's state.
 #[derive(Clone, Debug, Serialize)]
 pub struct DryRunReport {
-    /// How many Sets there would be.
+    /// Number of Sets.
     pub would_set: usize,
-    /// Devices that would be written, in the order of their GUIDs.
+    /// Devices that would be written, in ascending order of GUID.
     pub nodes: Vec<NodeChanges>,
-    /// The Sets in the order in which they would leave.
+    /// Sets in the order in which they would be sent.
     pub sets: Vec<SetEntry>,
-    /// Sets of a takeover to ports beside these.
+    /// Sets of a takeover that are not among `sets`.
     pub takeover: TakeoverSets,
-    /// The subnet as it was read.
+    /// Subnet as it was read.
     pub subnet: OnceReport,
 }
 
-/// Sets of a takeover beside the difference: the ports, counted.
+/// Ports that a takeover sets although they hold the plan, counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct TakeoverSets {
-    /// Ports whose hosts get ClientReregister at the first start with a store, and then register
-    /// anew with the SA.
+    /// Number of ports whose hosts get ClientReregister at the first start with a store, and then
+    /// register anew with the SA.
     pub reregistered: usize,
-    /// Ports that get another MasterSMLID, because the present manager is at another port.
+    /// Number of ports that get another MasterSMLID, because the present manager is at another
+    /// port.
     pub new_master_lids: usize,
-    /// Sets of PortInfo for both that are not among [`DryRunReport::sets`].
+    /// Number of PortInfo Sets for both purposes that are not among [`DryRunReport::sets`].
     pub more_sets: usize,
 }
 
-/// The Sets for one device, counted.
+/// Sets for one device, counted.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct NodeChanges {
-    /// Its node GUID.
+    /// Node GUID of the device.
     pub guid: String,
-    /// Its description.
+    /// Node description of the device.
     pub name: String,
-    /// Sets of SwitchInfo.
+    /// Number of SwitchInfo Sets.
     pub switch_info: usize,
-    /// Sets of PortInfo.
+    /// Number of PortInfo Sets.
     pub port_info: usize,
-    /// Blocks of its linear forwarding table, interim ones not counted.
+    /// Number of blocks of the linear forwarding table, interim ones not counted.
     pub lft_blocks: usize,
-    /// Entries of that table that would change.
+    /// Number of entries of the linear forwarding table that would change.
     pub(crate) lft_entries: usize,
-    /// Blocks with interim entries, which keep old and new routes from closing a credit loop
-    /// together.
+    /// Number of blocks with interim entries, which keep old and new routes from closing a credit
+    /// loop together.
     pub(crate) interim_lft_blocks: usize,
-    /// Blocks of its multicast forwarding table.
+    /// Number of blocks of the multicast forwarding table.
     pub mft_blocks: usize,
-    /// Blocks of P_KeyTables.
+    /// Number of P_KeyTable blocks.
     pub(crate) p_key_blocks: usize,
-    /// SLtoVLMappingTables.
+    /// Number of SLtoVLMappingTables.
     pub(crate) sl_to_vl_tables: usize,
-    /// Blocks of GUIDInfo.
+    /// Number of GUIDInfo blocks.
     pub guid_blocks: usize,
-    /// Attributes of other kinds, vendors' own among them.
+    /// Number of other attributes, vendor-specific ones included.
     pub others: usize,
 }
 
-/// One Set.
+/// Set that would be sent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SetEntry {
     /// Node GUID of the device.
     pub guid: String,
-    /// Its description.
+    /// Node description of the device.
     pub name: String,
     /// Name of the attribute.
     pub attribute: String,
-    /// The attribute modifier.
+    /// Attribute modifier.
     pub modifier: u32,
-    /// The part that the modifier selects: `block 0`, `port 3`; empty for the whole device.
+    /// Part that the modifier selects: `block 0`, `port 3`; empty for the whole device.
     pub part: String,
-    /// Why it would be set.
+    /// Reason for the Set.
     pub reason: &'static str,
-    /// The fields or entries that would change.
+    /// Fields or entries that would change.
     pub changes: Vec<FieldChange>,
 }
 
-/// A field or an entry of a table.
+/// Field, or entry of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FieldChange {
-    /// The specification's name of the field, or `LID 5`, `MLID 0xc001`, `index 0`.
+    /// Specification's name of the field, or `LID 5`, `MLID 0xc001`, `index 0`.
     pub field: String,
-    /// The value that the device holds; null where that is not known.
+    /// Value that the device holds; null where it is not known.
     pub from: Option<String>,
-    /// The value that the Set would write.
+    /// Value that the Set would write.
     pub to: String,
 }
 
 impl DryRunReport {
-    /// The report of `sets`, which are predicted for the subnet of `inventory` and `snapshot`.
+    /// Reports `sets`, which are predicted for the subnet of `inventory` and `snapshot`.
     pub fn of(sets: &[Foreseen], inventory: &Inventory, snapshot: &Snapshot) -> DryRunReport {
         let mut nodes: BTreeMap<Guid, NodeChanges> = BTreeMap::new();
         let mut entries = Vec::with_capacity(sets.len());
@@ -140,7 +141,7 @@ impl DryRunReport {
         }
     }
 
-    /// The report with what a takeover tells ports beside `sets`, those of the report.
+    /// Adds the Sets of a takeover. `sets` are those of the report.
     #[must_use]
     pub fn with_handover(mut self, handover: &Handover, sets: &[Foreseen]) -> DryRunReport {
         let written: BTreeSet<PortKey> = sets
@@ -159,8 +160,8 @@ impl DryRunReport {
         self
     }
 
-    /// The report as text: a line for each device; with `details` a line for each Set and each
-    /// change as well.
+    /// Report as text: one line for each device; with `details` also one for each Set and each
+    /// change.
     pub fn text(&self, details: bool) -> impl fmt::Display + '_ {
         Text {
             report: self,
@@ -189,7 +190,7 @@ impl NodeChanges {
         }
     }
 
-    /// `3 LFT blocks (17 entries), 1 PortInfo`.
+    /// Lists the kinds of Sets with their numbers: `3 LFT blocks (17 entries), 1 PortInfo`.
     fn parts(&self) -> String {
         let named = [
             (self.switch_info, "SwitchInfo"),
@@ -262,7 +263,7 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// A line about each kind of these Sets; none without any.
+/// Writes one line for each kind of these Sets; nothing without any.
 impl fmt::Display for TakeoverSets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TakeoverSets {
@@ -294,7 +295,7 @@ impl fmt::Display for TakeoverSets {
     }
 }
 
-/// The part of a device that a Set is about.
+/// Part of a device that a Set is about.
 fn part(task: Task) -> String {
     match task {
         Task::Block { block, .. } => format!("block {block}"),
@@ -354,7 +355,7 @@ fn reason(set: &Foreseen) -> &'static str {
     }
 }
 
-/// The changes that a Set would make, field by field or entry by entry.
+/// Changes that a Set would make, one for each field or entry.
 fn changes(set: &Foreseen) -> Vec<FieldChange> {
     match set.order.task {
         Task::Block { block, .. } => entries(set, LFT_BLOCK, |data, index| {
@@ -403,7 +404,7 @@ fn changes(set: &Foreseen) -> Vec<FieldChange> {
     }
 }
 
-/// The entries of a table that would change; all entries of a block that is not known.
+/// Entries of a table that would change; all entries of a block whose content is not known.
 fn entries(
     set: &Foreseen,
     count: usize,
@@ -440,7 +441,7 @@ fn attribute_changes(set: &Foreseen) -> Vec<FieldChange> {
         .collect()
 }
 
-/// The exit of an entry of a forwarding table.
+/// Output port of a forwarding table entry, as text.
 fn port_text(port: u8) -> String {
     match port {
         255 => "no path".to_owned(),

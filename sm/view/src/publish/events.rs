@@ -1,4 +1,4 @@
-//! Differences between a snapshot and the one before, as watchers receive them.
+//! Finds differences between a snapshot and the one before, as watchers receive them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use super::findings::FindingNews;
 use super::log::Logged;
 use super::published::Published;
 
-/// The most changes of nodes, ports, links and findings that are listed; a snapshot with more is
-/// summed up in one sentence. A quarter of the journal, so that a fabric that comes up, or half of
-/// one that goes dark, does not push out the events that led to it. The restart of a large switch
+/// Upper bound of the changes of nodes, ports, links and findings that are listed; a snapshot with
+/// more is summed up in one sentence. A quarter of the journal, so that a fabric that comes up, or
+/// loses half its parts, does not push out the events that led to it. The restart of a large switch
 /// stays well below.
 pub const MAX_CHANGES: usize = limits::EVENT_JOURNAL / 4;
 
@@ -29,13 +29,13 @@ pub(super) struct SnapshotUpdates {
     pub(super) finished: Vec<Arc<Logged>>,
 }
 
-/// The changes in the order in which watchers receive them: the state, nodes and links, the routes,
-/// the findings, the convergences.
+/// Lists the changes in the order in which watchers receive them: state, nodes and links, routes,
+/// findings, convergences.
 ///
-/// The first fabric, and one that differs in more than [`MAX_CHANGES`] things, is one change of
-/// state whose reason gives the numbers; a watcher that keeps a copy lists anew. A switch's rank
-/// and a node's distance have no event of their own, nor have the ports and
-/// links of a node that is drained: the node has one.
+/// Reports the first fabric, and one that differs in more than [`MAX_CHANGES`] things, as one
+/// change of state whose reason gives the numbers; a watcher that keeps a copy then lists anew. A
+/// switch's rank and a node's distance have no event of their own. Nor have the ports and links of
+/// a drained node: the node's event covers them.
 pub(super) fn between(old: &Published, new: &Published, news: SnapshotUpdates) -> Vec<Change> {
     let delta = Delta::between(old.fabric(), new.fabric());
     let first = old.fabric().is_empty() && !new.fabric().is_empty();
@@ -82,7 +82,7 @@ fn extent(delta: &Delta, findings: &FindingNews) -> usize {
         + findings.cleared.len()
 }
 
-/// The numbers of nodes and links that the first sweep found.
+/// Sentence with the numbers of nodes and links that the first sweep found.
 fn found(new: &Published) -> String {
     let counts = &new.counts;
     format!(
@@ -106,7 +106,7 @@ fn sum_up(delta: &Delta, findings: &FindingNews) -> String {
     )
 }
 
-/// The reason for the state, or else the cause of the last convergence.
+/// Reason for the state, or else the cause of the last convergence.
 fn reason(new: &Published, news: &SnapshotUpdates) -> String {
     if !new.reason.is_empty() || new.state == SubnetState::Standby {
         return new.reason.clone();
@@ -146,7 +146,8 @@ impl Differences<'_> {
         self.tell_links_changed(delta, changes);
     }
 
-    /// A node shows how many of its ports are Active, so that ports count as well.
+    /// Adds the changed nodes. A node shows how many of its ports are Active, so changed ports
+    /// count as well.
     fn tell_nodes_changed(&self, delta: &Delta, changes: &mut Vec<Change>) {
         let (old, new) = (self.old.api_view(), self.new.api_view());
         let mut touched: BTreeSet<Guid> = delta.nodes_changed.iter().copied().collect();
@@ -172,7 +173,7 @@ impl Differences<'_> {
         }
     }
 
-    /// A port shows its peer, so that links count as well.
+    /// Adds the changed ports. A port shows its peer, so changed links count as well.
     fn tell_ports(&self, delta: &Delta, changes: &mut Vec<Change>) {
         let (old, new) = (self.old.api_view(), self.new.api_view());
         let mut touched: BTreeSet<PortKey> = delta.ports_changed.iter().copied().collect();
@@ -197,7 +198,7 @@ impl Differences<'_> {
         }
     }
 
-    /// Links that were there before with the same ends.
+    /// Adds the changed links that have the same ends as before.
     fn tell_links_changed(&self, delta: &Delta, changes: &mut Vec<Change>) {
         let (old, new) = (self.old.api_view(), self.new.api_view());
         let damped = self.old.damped.symmetric_difference(&self.new.damped);
@@ -242,7 +243,7 @@ fn ends(link: &v1::Link) -> [Option<&v1::PortKey>; 2] {
     [&link.a, &link.b].map(|end| end.as_ref()?.port.as_ref())
 }
 
-/// How far the tables in force differ; none where they do not.
+/// Differences between the tables in force before and now; `None` where they are the same.
 fn routes_changed(old: &Published, new: &Published) -> Option<RoutesChanged> {
     let plan = new.plan()?;
     let before = old.plan();
@@ -253,8 +254,8 @@ fn routes_changed(old: &Published, new: &Published) -> Option<RoutesChanged> {
     (routes != RoutesChanged::default()).then_some(routes)
 }
 
-/// A switch that the plan before did not have counts with everything it forwards; one that is gone
-/// does not count.
+/// Counts changed switches and entries. A switch that the earlier plan did not have counts with all
+/// entries that forward; one that is gone does not count.
 fn count_routes(before: Option<&Plan>, plan: &Plan) -> RoutesChanged {
     let nothing = Lft::default();
     let mut routes = RoutesChanged::default();

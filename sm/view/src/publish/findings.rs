@@ -1,4 +1,4 @@
-//! Findings with identifiers that last as long as they hold.
+//! Findings with identifiers that stay the same as long as the findings hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,18 +6,18 @@ use std::sync::Arc;
 use rsm_api::v1;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Identifies a finding across snapshots, while its wording may change. Several of one kind about
-/// one subject are told apart by their wording.
+/// Identifies a finding across snapshots although its wording may change. Several findings of one
+/// kind about one subject are told apart by their wording.
 type Identity = (FindingKind, Subject, Severity);
 
-/// The findings that the latest snapshot raised and cleared.
+/// Findings that the latest snapshot raised and cleared.
 #[derive(Default, Debug)]
 pub(super) struct FindingNews {
     pub(super) raised: Vec<Arc<v1::Finding>>,
     pub(super) cleared: Vec<Arc<v1::Finding>>,
 }
 
-/// The findings that hold, with when they were raised.
+/// Findings that hold, with the times when they were raised.
 #[derive(Default)]
 pub(super) struct FindingBook {
     held: BTreeMap<Identity, Vec<Arc<v1::Finding>>>,
@@ -25,9 +25,9 @@ pub(super) struct FindingBook {
 }
 
 impl FindingBook {
-    /// Takes `findings` as those that hold. One that held before keeps its identifier and counts
-    /// one more occurrence: the one with the same words, else the oldest of its kind and subject
-    /// whose words no finding has any longer.
+    /// Takes `findings` as those that hold. A finding that held before keeps its identifier and
+    /// counts one more occurrence. It is matched by its words, else with the oldest of its kind and
+    /// subject whose words no finding has any longer.
     pub(super) fn update(
         &mut self,
         findings: &[Finding],
@@ -73,7 +73,7 @@ impl FindingBook {
         news
     }
 
-    /// By ascending identifier.
+    /// Findings that hold, in ascending order of identifier.
     pub(super) fn held(&self) -> Vec<Arc<v1::Finding>> {
         let mut held: Vec<_> = self.held.values().flatten().cloned().collect();
         held.sort_by_key(|finding| finding.id);

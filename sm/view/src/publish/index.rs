@@ -9,13 +9,14 @@ use super::api_view::{end_port_numbers, holds_lid};
 
 /// Finds end ports by LID or GUID.
 pub(super) struct Index {
-    /// By LID, up to the highest one that is held.
+    /// LID → end port, up to the highest LID that a port holds.
     by_lid: Vec<Option<PortRef>>,
     by_guid: HashMap<Guid, PortRef>,
 }
 
 impl Index {
-    /// Where two ports hold the same LID or GUID, the first in the order of nodes and ports counts.
+    /// Indexes the end ports of `fabric`. Where two ports share a LID or GUID, the first in the
+    /// order of nodes and ports counts.
     pub(super) fn build(fabric: &Fabric) -> Index {
         let mut index = Index {
             by_lid: Vec::new(),

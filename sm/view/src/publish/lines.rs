@@ -1,5 +1,5 @@
-//! Lines of the log for operators: one for each finding that comes or goes, each part that is lost
-//! or found, and each request that changes something.
+//! Logs lines for operators: one for each finding that comes or goes, each part that is lost or
+//! found, and each request that changes something.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use rsm_api::v1;
 use rsm_api::v1::event::Change;
 use rsm_model::findings::FindingKind;
 
-/// Findings that the part of the daemon that reports them has logged already.
+/// Findings that another part of the daemon has already logged.
 const LOGGED: [FindingKind; 4] = [
     FindingKind::Storage,
     FindingKind::StoreUnreachable,
@@ -16,7 +16,7 @@ const LOGGED: [FindingKind; 4] = [
     FindingKind::RestartNeeded,
 ];
 
-/// Logs the changes that operators ask for first.
+/// Logs the changes that operators look for first.
 pub(super) fn log(changes: &[Change]) {
     for line in moves(changes) {
         tracing::info!("{line}");
@@ -80,17 +80,17 @@ fn moves(changes: &[Change]) -> Vec<String> {
     summed_up.chain(lost.lines()).chain(found.lines()).collect()
 }
 
-/// Whether a reason of a state counts nodes instead of listing them.
+/// Tells whether the reason of a state counts nodes instead of listing them.
 fn is_sum(reason: &str) -> bool {
     reason.starts_with("found ") || reason.starts_with("too much changed at once")
 }
 
 struct Moves {
     verb: &'static str,
-    /// By the GUID of a node: the names of the ports at the other ends of its cables.
+    /// Node GUID → other ends of its cables, each as node name and port number.
     places: BTreeMap<String, Vec<(String, u32)>>,
     switches: Vec<String>,
-    /// By the name of the switch: names of the hosts, and their ports there.
+    /// Switch name → names of its hosts, each with the port number at the switch.
     hosts: BTreeMap<String, Vec<(String, u32)>>,
 }
 

@@ -1,4 +1,4 @@
-//! The convergences of this run, numbered.
+//! Numbers the convergences of this run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use rsm_api::v1_fields::milliseconds;
 use rsm_mad::Time;
 use rsm_state::{Convergence, HISTORY};
 
-/// A convergence, and how it is shown.
+/// Convergence, and the message that shows it.
 #[derive(Debug)]
 pub(super) struct Logged {
     pub(super) source: Arc<Convergence>,
     pub(super) shown: v1::Convergence,
 }
 
-/// The latest convergences, as many as the core keeps.
+/// Latest convergences, as many as the core keeps.
 #[derive(Default)]
 pub(super) struct ConvergenceLog {
     entries: VecDeque<Arc<Logged>>,
@@ -23,7 +23,7 @@ pub(super) struct ConvergenceLog {
 }
 
 impl ConvergenceLog {
-    /// Takes over the entries of `history`, oldest first, beyond the known ones, and returns them.
+    /// Takes over the entries of `history`, oldest first, that are not known yet, and returns them.
     /// `stamp` gives generation and Unix time for the end of a convergence.
     pub(super) fn update(
         &mut self,

@@ -1,4 +1,4 @@
-//! Missing nodes and cables, as they are shown and looked up.
+//! Shows missing nodes and cables, and looks them up.
 
 use rsm_api::model::{GoneSwitch, GoneSwitches, Keyed, MissingKind, PortId, Selector};
 use rsm_api::{LookupError, timestamp, v1};
@@ -11,18 +11,18 @@ use rsm_state::Snapshot;
 
 use super::api_view::{api_key, shown_state};
 
-/// A missing node, as names lead to it.
+/// Missing node, as lookups find it by name.
 pub(super) struct Gone {
     pub(super) guid: Guid,
     pub(super) description: String,
-    /// Its end ports.
+    /// End ports that the node had.
     pub(super) ends: Vec<LostEnd>,
     place: String,
     until: String,
 }
 
 impl Gone {
-    /// The answer to a lookup of the node, or of one of its ports.
+    /// Error that answers a lookup of the node, or of one of its ports.
     pub(super) fn error(&self, selector: &Selector, port: Option<PortNum>) -> LookupError {
         LookupError::Gone {
             selector: selector.to_string(),
@@ -38,7 +38,7 @@ impl Gone {
     }
 }
 
-/// Every missing node. `unix_ms` converts a time of this run to Unix time.
+/// All missing nodes. `unix_ms` converts a time of this run to Unix time.
 pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Gone> {
     let (expected, fabric) = (&snapshot.expected, &snapshot.fabric);
     let nodes = expected
@@ -55,7 +55,7 @@ pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Go
         .collect()
 }
 
-/// Missing switches, and the missing cables between switches.
+/// Missing switches, and missing cables between switches.
 pub(super) fn gone_switches(snapshot: &Snapshot) -> GoneSwitches {
     let (expected, fabric) = (&snapshot.expected, &snapshot.fabric);
     let is_switch = |end: PortKey| expected.is_switch(fabric, end.node);
@@ -79,7 +79,7 @@ pub(super) fn gone_switches(snapshot: &Snapshot) -> GoneSwitches {
     }
 }
 
-/// The former place of a missing node: the other end of its first cable.
+/// Former place of a missing node: the other end of its first cable.
 fn place(expected: &Expected, fabric: &Fabric, guid: Guid) -> String {
     let Some((_, port)) = expected.ports_of(guid).next() else {
         return "a place that is not known".to_owned();
@@ -91,12 +91,12 @@ fn place(expected: &Expected, fabric: &Fabric, guid: Guid) -> String {
     }
 }
 
-/// When a missing part was there last, in words that follow `until`.
+/// Time when a missing part was last present, in words that follow `until`.
 fn until(at: LostAt, unix_ms: &dyn Fn(Time) -> u64) -> String {
     lost_unix_ms(at, unix_ms).map_or_else(|| "before this start of rsm".to_owned(), timestamp)
 }
 
-/// Every missing node and cable, by ascending key.
+/// All missing nodes and cables, in ascending order of key.
 pub(super) fn shown(
     snapshot: &Snapshot,
     unix_ms: &dyn Fn(Time) -> u64,
@@ -125,7 +125,7 @@ pub(super) fn shown(
     shown.collect()
 }
 
-/// The present state of the other end of the first cable that is there.
+/// Present state of the other end of the first cable that is still there.
 fn seen(fabric: &Fabric, missing: &Missing) -> String {
     let mut far = missing.cables.iter().zip(&missing.peers);
     let far = far.find_map(|(&(_, far), name)| Some((fabric.find_port(far)?, name)));
@@ -149,7 +149,8 @@ fn seen(fabric: &Fabric, missing: &Missing) -> String {
     }
 }
 
-/// When a part went missing, in milliseconds since the Unix epoch; `None` if it is not known.
+/// Time when a part went missing, in milliseconds since the Unix epoch; `None` where it is not
+/// known.
 pub(super) fn lost_unix_ms(at: LostAt, unix_ms: &dyn Fn(Time) -> u64) -> Option<u64> {
     match at {
         LostAt::Unknown => None,

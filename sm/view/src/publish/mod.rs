@@ -1,4 +1,4 @@
-//! The API's view of the core: the traits of [`rsm_api`] over the core's snapshots.
+//! Shows the core to the API: the traits of [`rsm_api`], implemented on the core's snapshots.
 //!
 //! The daemon hands every [`Snapshot`](rsm_state::Snapshot) that the core publishes to
 //! a [`View`], which answers all readers from it and sends watchers its changes. [`Controller`]

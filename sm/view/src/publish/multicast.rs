@@ -1,5 +1,5 @@
-//! Multicast groups as the API shows them: members as the SA holds them, trees by the plan in
-//! force.
+//! Multicast groups as the API shows them: members as the SA holds them, trees as the plan in force
+//! has them.
 
 use std::ops::Bound;
 
@@ -19,7 +19,7 @@ use super::api_view::core_key;
 use super::published::Published;
 use super::subnet::page;
 
-/// The groups behind `after` that `filter` matches.
+/// Page of groups after the key `after` that `filter` matches.
 pub(super) fn groups(
     published: &Published,
     view: &GroupsView,
@@ -27,7 +27,7 @@ pub(super) fn groups(
     limit: usize,
     filter: &MulticastGroupFilter,
 ) -> Page<Keyed<Gid, v1::MulticastGroup>> {
-    // A port that has gone since the lookup is in no group.
+    // A port that has left since the lookup is in no group.
     let port = filter.port.map(|key| {
         let at = published.fabric().find_port(core_key(key));
         at.map(|at| published.fabric().port(at).guid)
@@ -51,7 +51,7 @@ pub(super) fn groups(
     page(published, shown, limit)
 }
 
-/// The group that `selector` names.
+/// Group that `selector` names.
 pub(super) fn find(
     view: &GroupsView,
     selector: GroupSelector,
@@ -77,7 +77,7 @@ pub(super) fn find(
     }
 }
 
-/// A group as it is shown.
+/// Converts a group to a message.
 pub(super) fn group(published: &Published, group: &MulticastGroup) -> v1::MulticastGroup {
     let parameters = &group.parameters;
     let full = group
@@ -91,7 +91,7 @@ pub(super) fn group(published: &Published, group: &MulticastGroup) -> v1::Multic
         mlid: group.mlid.0.into(),
         p_key: parameters.p_key.0.into(),
         q_key: parameters.q_key,
-        // A group has an MTU and a rate that exist.
+        // The SA accepts only groups whose MTU and rate have defined codes.
         mtu_bytes: parameters.mtu.bytes().unwrap_or(0).into(),
         rate_gbps: gbps(parameters.rate.tenth_gbps().unwrap_or(0)),
         service_level: parameters.sl.into(),
@@ -107,7 +107,7 @@ pub(super) fn group(published: &Published, group: &MulticastGroup) -> v1::Multic
     }
 }
 
-/// The members of a group behind `after`.
+/// Page of a group's members after the key `after`.
 pub(super) fn members(
     published: &Published,
     group: &MulticastGroup,
@@ -139,7 +139,7 @@ pub(super) fn members(
     page(published, shown, limit)
 }
 
-/// The switches behind `after` that forward packets for a multicast LID.
+/// Page of switches after the key `after` that forward packets for a multicast LID.
 pub(super) fn switches(
     published: &Published,
     mlid: Lid,
@@ -168,14 +168,15 @@ pub(super) fn switches(
     page(published, shown, limit)
 }
 
-/// The tree for a multicast LID, and the plan that its switches are numbered in.
+/// Tree for a multicast LID, and the plan that its switch indexes refer to; `None` where the plan
+/// has no tree.
 fn tree(published: &Published, mlid: Lid) -> Option<(&Plan, &Tree)> {
     let plan = published.plan()?;
     let trees = &plan.multicast.as_ref()?.trees;
     Some((plan, trees.by_mlid.get(&mlid)?))
 }
 
-/// Whether `tree` connects the port with others.
+/// Tells whether `tree` connects the port with others.
 fn is_served(published: &Published, plan: &Plan, tree: &Tree, at: PortRef) -> bool {
     let Some(place) = place(published, plan, at) else {
         return false;
@@ -186,7 +187,8 @@ fn is_served(published: &Published, plan: &Plan, tree: &Tree, at: PortRef) -> bo
     })
 }
 
-/// The switch and port that an end port is attached to; port 0 for the switch itself.
+/// Switch and port that an end port is cabled to; port 0 for a switch itself. `None` where it is
+/// cabled to no switch.
 fn place(published: &Published, plan: &Plan, at: PortRef) -> Option<(SwitchIdx, PortNum)> {
     let fabric = published.fabric();
     let is_switch = fabric.node(at.node).is_switch();

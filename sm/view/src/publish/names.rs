@@ -1,4 +1,4 @@
-//! Lookup of nodes and ports of a fabric by name.
+//! Looks up nodes and ports of a fabric by name.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,12 +19,12 @@ pub struct Names {
     prefix: u64,
     /// Missing nodes.
     gone: Vec<Gone>,
-    /// Built at its first use.
+    /// Index by LID and GUID, built at its first use.
     index: OnceLock<Index>,
 }
 
 impl Names {
-    /// Names of `fabric`, where GIDs begin with `prefix`.
+    /// Creates the names of `fabric`, whose GIDs begin with `prefix`.
     pub fn new(fabric: Arc<Fabric>, prefix: u64) -> Names {
         Names {
             fabric,
@@ -34,13 +34,13 @@ impl Names {
         }
     }
 
-    /// These names, with missing nodes.
+    /// Adds missing nodes to the names.
     pub(super) fn with_gone(self, gone: Vec<Gone>) -> Names {
         Names { gone, ..self }
     }
 
-    /// The missing node that had this name as a whole, with the port where the name is one's;
-    /// `None` if several had it.
+    /// Missing node that had exactly this name, with the port where the name means one; `None` if
+    /// none or several had it.
     pub(super) fn find_gone(&self, selector: &Selector) -> Option<(Guid, Option<PortNum>)> {
         let (gone, port) = self.gone_named(selector, Sense::Whole);
         match gone[..] {
@@ -49,7 +49,7 @@ impl Names {
         }
     }
 
-    /// Missing nodes that had this name, with the port where the name is one's.
+    /// Missing nodes that had this name, with the port where the name means one.
     fn gone_named(&self, selector: &Selector, sense: Sense) -> (Vec<&Gone>, Option<PortNum>) {
         let with_end = |is_meant: &dyn Fn(&LostEnd) -> bool| {
             let found = self.gone.iter().find_map(|gone| {
@@ -81,7 +81,7 @@ impl Names {
         [self.prefix, Gid::LINK_LOCAL].contains(&prefix)
     }
 
-    /// The upper half of every GID.
+    /// Upper half of every GID.
     pub(super) fn prefix(&self) -> u64 {
         self.prefix
     }
@@ -91,7 +91,7 @@ impl Names {
     }
 }
 
-/// Why rsm does not program a node; `None` for one that it does.
+/// Reason why rsm does not program a node; `None` for a node that it programs.
 pub(super) fn obstacle(node: &Node) -> Option<String> {
     let name = node.name();
     if node.locked {
@@ -147,7 +147,7 @@ impl NameLookup for Names {
 
     fn without_lid(&self, port: PortId) -> LookupError {
         let node = self.fabric.node_of(port.node);
-        // Other ports of a switch never hold one.
+        // External ports of a switch never hold a LID.
         let node = node.filter(|node| !node.is_switch() || port.number == PortNum::ZERO);
         match node.and_then(obstacle) {
             Some(reason) => LookupError::WithoutLid {

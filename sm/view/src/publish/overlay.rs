@@ -1,4 +1,4 @@
-//! Changes of the partition overlay, from requests to the core's terms and back.
+//! Converts changes of the partition overlay from requests to the core's terms, and results back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use rsm_state::ChangeEffect;
 use super::api_view::api_key;
 use super::published::Published;
 
-/// The change in the core's terms, with the GUIDs of the ports that it names.
+/// Converts a request to the core's terms, with the GUIDs of the ports that it names.
 pub(super) fn change(
     published: &Published,
     asked: PartitionChange,
@@ -84,7 +84,7 @@ pub(super) fn when_cut_off(asked: AskedWhenCutOff) -> WhenCutOff {
     }
 }
 
-/// The answer to a change that is in force.
+/// Answer to a change that is in force.
 pub(super) fn changed(effect: ChangeEffect, convergence: v1::Convergence) -> PartitionChanged {
     let ChangeEffect { memberships, loss } = effect;
     PartitionChanged {
@@ -153,7 +153,8 @@ fn gbps(tenths: u16) -> String {
     }
 }
 
-/// The members by GUID. A port that is named twice must have the same membership both times.
+/// Members, keyed by port GUID. A port that is named twice must have the same membership both
+/// times.
 fn members(
     published: &Published,
     wanted: &[WantedMember],
@@ -180,7 +181,7 @@ fn members(
     Ok(members)
 }
 
-/// The port GUIDs that a name means.
+/// Port GUIDs that a name means.
 fn guids(published: &Published, name: &MemberName) -> Result<Vec<Guid>, ControlError> {
     let selector = match name {
         MemberName::Guid(guid) => return Ok(vec![*guid]),
@@ -204,7 +205,7 @@ fn guids(published: &Published, name: &MemberName) -> Result<Vec<Guid>, ControlE
     Ok(vec![guid])
 }
 
-/// The ports of all channel adapters of a host.
+/// Port GUIDs of all channel adapters of a host.
 fn host_ports(published: &Published, host: &str) -> Result<Vec<Guid>, ControlError> {
     let is_meant = |description: &str| {
         let first = description.split_whitespace().next();
@@ -223,7 +224,7 @@ fn host_ports(published: &Published, host: &str) -> Result<Vec<Guid>, ControlErr
     }
 }
 
-/// The refusal of the core, for the caller.
+/// Converts the core's refusal to an error for the caller.
 pub(super) fn refusal(error: &ChangeError) -> ControlError {
     let refusal = match error {
         ChangeError::CutOff { loss, .. } => {

@@ -1,4 +1,4 @@
-//! Partitions as the API shows them: by the plan in force.
+//! Partitions as the API shows them, from the plan in force.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::api_view::api_key;
 use super::published::Published;
 use super::subnet::page;
 
-/// The partitions behind `after`, each with how many ports are in it.
+/// Page of partitions after the key `after`, each with the number of its ports.
 pub(super) fn partitions(
     published: &Published,
     after: Option<u16>,
@@ -69,7 +69,7 @@ pub(super) fn partitions(
     page(published, partitions, limit)
 }
 
-/// The membership of channel adapters that no rule names.
+/// Membership of channel adapters that no rule names.
 fn of_hosts(partitions: &rsm_config::Partitions, p_key: PKey) -> Membership {
     let rules = partitions.rules.iter().rev();
     let of_kind = |members: PartitionMembers| {
@@ -91,7 +91,7 @@ fn shown(membership: rsm_config::Membership) -> Membership {
     }
 }
 
-/// MTU and rate of the broadcast group of a partition, or those that it would have.
+/// MTU and rate of a partition's broadcast group, or those that it would have if it existed.
 fn parameters(partition: &rsm_config::Partition, made: Option<&PartitionSettings>) -> (Mtu, Rate) {
     let group = partition.groups.first();
     match (group, made) {
@@ -104,8 +104,8 @@ fn parameters(partition: &rsm_config::Partition, made: Option<&PartitionSettings
     }
 }
 
-/// The ports behind `after` that the API has made members of the partition with this P_Key,
-/// whichever its membership bit.
+/// Page of ports after the key `after` that the API made members of the partition with this P_Key,
+/// ignoring its membership bit.
 pub(super) fn guids(
     published: &Published,
     p_key: u16,
@@ -139,7 +139,8 @@ pub(super) fn guids(
     Ok(page(published, guids, limit))
 }
 
-/// The members behind `after` of the partition with this P_Key, whichever its membership bit.
+/// Page of members after the key `after` of the partition with this P_Key, ignoring its membership
+/// bit.
 pub(super) fn members(
     published: &Published,
     p_key: u16,
@@ -168,8 +169,8 @@ pub(super) fn members(
     Ok(page(published, members, limit))
 }
 
-/// The tables of ports that are members, in the order of their keys. Switch ports that enforce
-/// partitions are no members.
+/// P_Key tables of end ports, in ascending order of port key. Leaves out switch ports that enforce
+/// partitions: they are no members.
 fn end_ports(plan: &Plan) -> impl Iterator<Item = (PortKey, &[PKey])> {
     let is_end = |port: PortKey| {
         let node = plan.fabric.node_of(port.node);
@@ -181,7 +182,8 @@ fn end_ports(plan: &Plan) -> impl Iterator<Item = (PortKey, &[PKey])> {
         .map(|(port, table)| (port, &table[..]))
 }
 
-/// The membership of the holder of `table` in a partition, and the index of its key.
+/// Membership that `table` gives its port in a partition, and the index of the P_Key; `None` where
+/// the port is no member.
 fn membership(table: &[PKey], p_key: PKey) -> Option<(Membership, u16)> {
     let find = |full: bool| {
         let wanted = |key: &PKey| key.base() == p_key.base() && key.is_full() == full;
@@ -195,7 +197,7 @@ fn membership(table: &[PKey], p_key: PKey) -> Option<(Membership, u16)> {
     }
 }
 
-/// Full and limited members by partition.
+/// Partition → numbers of full and of limited members.
 fn counts(plan: &Plan) -> BTreeMap<u16, (u64, u64)> {
     let mut counts: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (_, table) in end_ports(plan) {

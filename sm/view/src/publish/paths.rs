@@ -1,4 +1,4 @@
-//! Paths as hosts get them, for operators to see.
+//! Shows operators the paths that hosts get from the SA.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::api_view::{api_key, core_key};
 use super::published::Published;
 use super::routes::{dropped, end_port, shown_hop};
 
-/// The answer to `question`. Names are looked up in `published`, paths in `sa_snapshot`.
+/// Answers `question`: looks up names in `published`, and paths in `sa_snapshot`.
 pub(super) fn between(
     published: &Published,
     sa_snapshot: &SaSnapshot,
@@ -79,7 +79,7 @@ pub(super) fn between(
     })
 }
 
-/// The end port that `selector` names, and the same as the directory has it.
+/// End port that `selector` names, as the fabric and as the SA's directory have it.
 fn end(
     published: &Published,
     directory: &Directory,
@@ -87,7 +87,7 @@ fn end(
 ) -> Result<(PortRef, PathEnd), LookupError> {
     let shown = end_port(published, selector)?;
     let key = api_key(published.fabric().key(shown));
-    // The directory may be of the snapshot before or after.
+    // The directory may be of an earlier or later snapshot.
     let at = directory.fabric.find_port(core_key(key));
     let port = at.and_then(|at| directory.by_guid(directory.fabric.port(at).guid));
     let port = port.ok_or_else(|| published.names.without_lid(key))?;
@@ -109,7 +109,7 @@ fn shown(directory: &Arc<Directory>, path: &TracedPath) -> v1::Path {
         p_key: record.p_key().0.into(),
         service_level: record.sl().into(),
         service_level_reason: directory.reason_in_words(path.sl_reason),
-        // MTU and rate of a path have codes that exist.
+        // MTU and rate of a path always have defined codes.
         mtu_bytes: record.mtu().bytes().unwrap_or(0).into(),
         rate_gbps: gbps(record.rate().tenth_gbps().unwrap_or(0)),
         packet_life_time: record.packet_life_time().into(),
@@ -120,7 +120,8 @@ fn shown(directory: &Arc<Directory>, path: &TracedPath) -> v1::Path {
     }
 }
 
-/// The service levels on which a switch on the path picks among several ports; 0 where none does.
+/// Service levels on which a switch on the path chooses among several ports, one bit each; 0 where
+/// none does.
 fn adaptive_levels(published: &Published, directory: &Directory, path: &TracedPath) -> u16 {
     let snapshot = &published.snapshot;
     let plan = snapshot.plan.as_deref();
@@ -142,7 +143,7 @@ fn adaptive_levels(published: &Published, directory: &Directory, path: &TracedPa
     }
 }
 
-/// A node on the path; port 0 stands for none.
+/// Converts a node on the path; port 0 stands for none.
 fn hop(directory: &Directory, trace: &TraceRecord) -> Option<v1::Hop> {
     let node = directory
         .fabric

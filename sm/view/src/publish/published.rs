@@ -1,4 +1,4 @@
-//! One snapshot, with the data that readers need beside it.
+//! Snapshot, with the data that readers need beside it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,32 +22,33 @@ use super::missing;
 use super::names::Names;
 use super::state::{self, Counts};
 
-/// A snapshot as readers see it. Immutable but for the index of names, which its first use builds.
+/// Snapshot as readers see it. Immutable except for the index of names, which is built at its first
+/// use.
 pub(super) struct Published {
     pub(super) generation: u64,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) counts: Counts,
     pub(super) state: SubnetState,
     pub(super) reason: String,
-    /// Either end of the links that flapped.
+    /// Both ends of the links that flapped.
     pub(super) damped: BTreeSet<PortKey>,
-    /// The parts that routes go around.
+    /// Marks of the parts that routes go around.
     pub(super) marks: Marks,
-    /// By ascending identifier.
+    /// Findings that hold, in ascending order of identifier.
     pub(super) findings: Vec<Arc<v1::Finding>>,
-    /// Missing nodes and cables, by ascending key.
+    /// Missing nodes and cables, in ascending order of key.
     pub(super) missing: Vec<Keyed<PortId, v1::Missing>>,
-    /// How many of them there are, as the status counts them.
+    /// Numbers of missing nodes and cables, as the status counts them.
     pub(super) missing_counts: MissingCounts,
     /// The time of [`Time::ZERO`], in milliseconds since the Unix epoch.
     pub(super) began_unix_ms: u64,
-    /// Oldest first.
+    /// Convergences, oldest first.
     pub(super) convergences: Vec<Arc<Logged>>,
     pub(super) names: Names,
 }
 
 impl Published {
-    /// The snapshot after `before`.
+    /// Prepares the snapshot that follows `before`.
     pub(super) fn after(
         before: &Published,
         generation: u64,
@@ -70,7 +71,7 @@ impl Published {
                 .with_gone(missing::gone(&snapshot, unix_ms)),
             missing: missing::shown(&snapshot, unix_ms),
             missing_counts: match state {
-                // Nothing is known to be missing before the subnet was read.
+                // Nothing is known to be missing until the subnet has been read.
                 SubnetState::NotActive | SubnetState::Discovering => MissingCounts::default(),
                 _ => snapshot.expected.counts(&snapshot.fabric),
             },
@@ -81,7 +82,7 @@ impl Published {
         }
     }
 
-    /// The view before the first snapshot.
+    /// Empty view before the first snapshot.
     pub(super) fn nothing() -> Published {
         let nothing = Arc::new(Snapshot::nothing());
         let counts = Counts::default();
@@ -111,7 +112,7 @@ impl Published {
         self.snapshot.plan.as_deref()
     }
 
-    /// The upper half of every GID in the subnet.
+    /// Upper half of every GID in the subnet.
     pub(super) fn prefix(&self) -> u64 {
         self.names.prefix()
     }
@@ -133,8 +134,8 @@ impl Published {
         self.names.index()
     }
 
-    /// The end port with this GUID, and the description of its node; neither where it is not in the
-    /// fabric.
+    /// End port with this GUID, and the description of its node; `None` and an empty text where it
+    /// is not in the fabric.
     pub(super) fn named(&self, port: Guid) -> (Option<v1::PortKey>, String) {
         match self.index().port_of_guid(port) {
             Some(at) => {
@@ -146,8 +147,8 @@ impl Published {
         }
     }
 
-    /// The GUID of an end port, if it leads back to the port; none where the port is not in the
-    /// fabric.
+    /// GUID of an end port, if a lookup of the GUID finds that port; `None` otherwise, and for a
+    /// port that is not in the fabric.
     pub(super) fn guid_of(&self, port: PortId) -> Option<Guid> {
         let at = self.fabric().find_port(core_key(port))?;
         let guid = self.fabric().port(at).guid;
@@ -155,7 +156,7 @@ impl Published {
     }
 }
 
-/// The upper half of every GID in the subnet: as planned, else as the own port states.
+/// Upper half of every GID in the subnet: the planned one, else the one that the own port states.
 fn prefix(snapshot: &Snapshot) -> u64 {
     let fabric = &snapshot.fabric;
     let local = fabric.local.map(|at| fabric.port(at));
@@ -165,7 +166,7 @@ fn prefix(snapshot: &Snapshot) -> u64 {
         .unwrap_or(PortPolicy::default().subnet_prefix)
 }
 
-/// A finding names one end of a link; both are marked, so that either finds the link.
+/// Marks both ends of each link that a finding names by one end, so that either end finds the link.
 fn damped_ends(snapshot: &Snapshot) -> BTreeSet<PortKey> {
     let fabric = &snapshot.fabric;
     let mut ends = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Quality of service as the API shows it: by the plan in force.
+//! Quality of service as the API shows it, from the plan in force.
 
 use rsm_api::v1;
 use rsm_config::QosPolicy;
@@ -7,7 +7,7 @@ use rsm_sa::SaSnapshot;
 
 use super::published::Published;
 
-/// Tables and rules; how many ports are in a group comes from `sa_snapshot`.
+/// Converts tables and rules; `sa_snapshot` gives the number of ports in each group.
 pub(super) fn shown(published: &Published, sa_snapshot: &SaSnapshot) -> v1::GetQosResponse {
     let policy = published.plan().map(|plan| &plan.policy);
     let tables = policy.and_then(|policy| policy.qos.as_deref());
@@ -44,7 +44,7 @@ fn classes(qos: &Qos) -> Vec<v1::QosClass> {
 }
 
 fn add_policy(qos: &mut v1::Qos, policy: &QosPolicy, ports: impl Fn(usize) -> usize) {
-    // Texts of at most 16 MB have fewer lines.
+    // A text of at most 16 MB has fewer lines than that.
     let line = |line: usize| u32::try_from(line).unwrap_or(u32::MAX);
     qos.policy_file = policy.file.display().to_string();
     qos.default_level.clone_from(&policy.default_level().name);

@@ -1,4 +1,4 @@
-//! Forwarding tables, and the routes along them.
+//! Shows forwarding tables, and follows routes along them.
 
 use std::collections::BTreeSet;
 
@@ -121,15 +121,16 @@ pub(super) fn route(
     })
 }
 
-/// Why two ports cannot talk although tables lead from one to the other; `None` where they can, and
-/// before there is a plan.
+/// Reason why two ports cannot talk although tables lead from one to the other; `None` where they
+/// can, and before there is a plan.
 fn no_partition(published: &Published, from: PortRef, to: PortRef) -> Option<String> {
     let (fabric, plan) = (published.fabric(), published.plan()?);
     let [these, those] = [from, to].map(|end| planned_keys(fabric, plan, end));
     (from != to && !can_talk(these, those)).then(|| NoPath::NoPartition.to_string())
 }
 
-/// Where packets from `from` for a LID of `to` end and why; `None` where they arrive.
+/// Place where packets from `from` for a LID of `to` are dropped, and the reason; `None` where they
+/// arrive.
 pub(super) fn dropped(
     published: &Published,
     from: PortRef,
@@ -154,7 +155,7 @@ pub(super) fn dropped(
     }
 }
 
-/// The end port with a LID that `selector` names.
+/// End port with a LID that `selector` names.
 pub(super) fn end_port(published: &Published, selector: &Selector) -> Result<PortRef, LookupError> {
     let key = resolve_port(&published.names, selector)?;
     let fabric = published.fabric();
@@ -168,7 +169,7 @@ pub(super) fn end_port(published: &Published, selector: &Selector) -> Result<Por
     Ok(at)
 }
 
-/// Follows a packet from node to node.
+/// Walk of a packet from node to node.
 struct Walk<'a> {
     published: &'a Published,
     lid: Lid,
@@ -176,8 +177,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The outcome, with the reason where the packet is dropped. Ends, because no switch is passed
-    /// twice.
+    /// Outcome of the walk, with the reason where the packet is dropped. Ends because no switch is
+    /// passed twice.
     fn run(&mut self, from: PortRef, to: PortRef) -> (RouteOutcome, String) {
         let mut passed = BTreeSet::new();
         let mut node = from.node;
@@ -220,7 +221,7 @@ impl Walk<'_> {
         kind(self.published.fabric().node(node)) == NodeKind::Switch
     }
 
-    /// Where the switch's table sends the packet.
+    /// Next step where the switch's table sends the packet.
     fn at_switch(&self, node: NodeIx, to: PortRef) -> Step {
         let guid = self.published.fabric().node(node).guid;
         let Some(table) = self.published.plan().and_then(|plan| plan.table(guid)) else {
@@ -238,7 +239,7 @@ impl Walk<'_> {
         Step::dropped(format!("it does not hold LID {}", self.lid))
     }
 
-    /// The port at the other end of the cable; data passes Active ports only.
+    /// Steps to the port at the other end of the cable; only Active ports pass data.
     fn through(&self, exit: PortRef) -> Step {
         let fabric = self.published.fabric();
         let Some(port) = fabric.node(exit.node).ports.get(exit.port.index()) else {
@@ -264,8 +265,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Why rsm has not led packets on from `node`: the node itself, the one behind its port, the
-    /// destination, or the switch at the destination is not programmed.
+    /// Reason why rsm has not led packets on from `node`: one of the node, the node behind its
+    /// port, the destination, and the switch at the destination is not programmed. `None` where all
+    /// are.
     fn obstacle(&self, node: NodeIx, behind: Option<PortRef>, to: PortRef) -> Option<String> {
         let fabric = self.published.fabric();
         let around = [behind, Some(to), fabric.peer(to)].into_iter().flatten();
@@ -279,7 +281,7 @@ impl Walk<'_> {
     }
 }
 
-/// A node that a packet passes.
+/// Converts a node that a packet passes.
 pub(super) fn shown_hop(
     node: &Node,
     in_port: Option<PortNum>,
@@ -295,12 +297,12 @@ pub(super) fn shown_hop(
     }
 }
 
-/// The next step of the packet at a node.
+/// Next step of the packet at a node.
 enum Step {
     Delivered,
     Dropped {
         reason: String,
-        /// The port at the other end of the cable that the packet would take.
+        /// Port at the other end of the cable that the packet would take; `None` without one.
         behind: Option<PortRef>,
     },
     On {

@@ -15,16 +15,16 @@ use rsm_sa::{Holdings, LatencyCounts, SaCounters, SaSnapshot};
 use super::view::View;
 use super::{aliases, multicast, paths, qos, services, subscriptions};
 
-/// Access to the state of the SA, which runs on another thread.
+/// Gives access to the state of the SA, which runs on another thread.
 pub trait SaStateSource: Send + Sync + 'static {
-    /// The SA's counters since the start.
+    /// Counters of the SA since the start.
     fn counters(&self) -> SaCounters;
 
-    /// The snapshot that it answers from, or is about to.
+    /// Snapshot that the SA answers from, or is about to.
     fn sa_snapshot(&self) -> SaSnapshot;
 
-    /// The registrations of hosts, at the time of the call or a little later. The caller drops the
-    /// result soon.
+    /// Registrations of hosts, at the time of the call or a little later. The caller should drop
+    /// the result soon.
     fn holdings(&self) -> BoxFuture<'_, Result<Holdings, SaError>>;
 }
 
@@ -35,7 +35,7 @@ pub struct PublishedSa {
 }
 
 impl PublishedSa {
-    /// Shows the SA behind `state_source`, in the subnet of `view`.
+    /// Creates a view of the SA behind `state_source`, in the subnet of `view`.
     pub fn new(view: Arc<View>, state_source: Arc<dyn SaStateSource>) -> PublishedSa {
         PublishedSa { view, state_source }
     }
@@ -160,10 +160,10 @@ impl SaQueries for PublishedSa {
     }
 }
 
-/// The name of unknown attributes, methods and statuses.
+/// Name of unknown attributes, methods and statuses.
 const OTHER: &str = "other";
 
-/// The counters by name.
+/// Converts the counters, with their names.
 fn shown(counters: &SaCounters) -> v1::SaCounters {
     let requests = counters.requests.iter().map(|(&key, &count)| {
         let (attribute, method) = key;

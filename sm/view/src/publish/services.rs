@@ -10,7 +10,7 @@ use rsm_sa::services::{Id, Service, ServicesView};
 use super::published::Published;
 use super::subnet::page;
 
-/// The services behind `after` that `filter` matches, as they are at `now`.
+/// Page of services after the key `after` that `filter` matches, as they are at `now`.
 pub(super) fn services(
     published: &Published,
     view: &ServicesView,
@@ -65,13 +65,13 @@ fn shown(published: &Published, service: &Service, now: Time) -> Keyed<ServiceKe
     Keyed { key, message }
 }
 
-/// The text before the first NUL.
+/// Text before the first NUL.
 fn name(bytes: &[u8; 64]) -> String {
     let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// Two hexadecimal digits a byte, without zeroes at the end.
+/// Formats bytes as two hexadecimal digits each, without zero bytes at the end.
 fn digits(data: &[u8]) -> String {
     let last = data.iter().rposition(|&byte| byte != 0);
     hex::encode(&data[..last.map_or(0, |last| last + 1)])

@@ -1,4 +1,4 @@
-//! The state of the subnet manager, in one word.
+//! State of the subnet manager, in one word.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,18 +25,19 @@ pub(super) struct Counts {
     pub(super) ports_active: u64,
     pub(super) ports_not_active: u64,
     pub(super) findings: FindingCounts,
-    /// Ports with a link to a managed node that are not Active, and should be.
+    /// Number of ports that should be Active and are not, although their link leads to a managed
+    /// node.
     pub(super) unfinished: u64,
 }
 
 impl Counts {
-    /// The counts of `snapshot`.
+    /// Counts the parts of `snapshot`.
     pub(super) fn of(snapshot: &Snapshot) -> Counts {
         Counts::follow(&Snapshot::nothing(), &Counts::default(), snapshot)
     }
 
-    /// The counts of `snapshot`, given those of the snapshot `before`. Nodes that the two share are
-    /// not counted again.
+    /// Counts the parts of `snapshot`, given the counts of `before`. Does not count nodes again
+    /// that both share.
     pub(super) fn follow(before: &Snapshot, counted: &Counts, snapshot: &Snapshot) -> Counts {
         let mut counts = Counts {
             findings: FindingCounts::default(),
@@ -68,7 +69,7 @@ impl Counts {
             let manages = |node: Option<&Node>| node.map(|node| !node.unmanageable);
             let nodes = [pair.0, pair.1].into_iter().flatten();
             changed.extend(nodes.clone().map(|node| node.guid));
-            // Whether a port is to be Active depends on the node at the other end.
+            // Whether a port should be Active depends on the node at the other end.
             if manages(pair.0) != manages(pair.1) {
                 changed.extend(nodes.flat_map(Node::cables).map(|(_, peer)| peer.node));
             }
@@ -104,8 +105,8 @@ impl Counts {
     }
 }
 
-/// Whether the port's link is up between two managed nodes, and the port is not Active. Loop-back
-/// plugs, and links without an answering peer, stay as they are.
+/// Tells whether the port's link connects two managed nodes, and the port is not Active. Loop-back
+/// plugs, and links without an answering peer, are not brought up and do not count.
 fn is_unfinished(fabric: &Fabric, node: &Node, port: &Port) -> bool {
     port.up
         && port.state() != PortState::Active
@@ -116,13 +117,13 @@ fn is_unfinished(fabric: &Fabric, node: &Node, port: &Port) -> bool {
             .is_some_and(|node| !node.unmanageable)
 }
 
-/// The state, and its reason in a few words; empty where there is none.
+/// State, and its reason in a few words; an empty reason where there is none.
 pub(super) fn of(snapshot: &Snapshot, counts: &Counts) -> (SubnetState, String) {
     if !snapshot.port_up {
         return (SubnetState::NotActive, "the local port is down".to_owned());
     }
     if snapshot.fabric.local.is_none() {
-        // Findings of the core give the reason; before its first sweep there are none. Findings
+        // Findings of the core give the reason; there are none before its first sweep. Findings
         // about storage do not count here.
         let mut findings = snapshot.findings.iter();
         let is_of_storage =
@@ -158,7 +159,7 @@ fn discovering() -> (SubnetState, String) {
     )
 }
 
-/// The reason while a later plan was refused: the faults of the routes in force.
+/// Reason while a later plan was refused: the faults of the routes in force.
 fn outdated(refused: &RefusedPlan) -> String {
     format!(
         "the last plan was refused; of the routes in force: {}",

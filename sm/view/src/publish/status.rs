@@ -1,4 +1,4 @@
-//! The subnet and its manager at one glance.
+//! Status of the subnet and its manager.
 
 use rsm_api::v1;
 use rsm_ids::Lid;
@@ -9,8 +9,8 @@ use rsm_state::{MKeyStatus, Other, Role};
 
 use super::published::Published;
 
-/// The status as far as the snapshot has it: the view fills in the fabric's name, the uptime,
-/// the shared store and the pass under way.
+/// Status as far as the snapshot holds it: the view fills in the fabric's name, the uptime, the
+/// shared store and the pass under way.
 pub(super) fn of(published: &Published) -> v1::SubnetStatus {
     let snapshot = &*published.snapshot;
     let local = snapshot.fabric.local.map(|at| snapshot.fabric.port(at));
@@ -49,7 +49,7 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
         }),
         verify: snapshot.reachability().map(|report| v1::Verification {
             reachable_pairs: report.reachable_pairs,
-            // For lack of cables or of entries, no packet gets through.
+            // No packet gets through for lack of cables, or for lack of table entries.
             unreachable_pairs: report.unreachable_pairs + report.disconnected_pairs,
             loop_free: report.loop_free,
             credit_loop_free: report.credit_loop_free,
@@ -105,7 +105,7 @@ fn missing(counts: &MissingCounts) -> v1::MissingParts {
     }
 }
 
-/// The M_Keys of ports.
+/// State of the ports' M_Keys as a message.
 pub(super) fn management_keys(keys: &MKeyStatus) -> v1::ManagementKeys {
     v1::ManagementKeys {
         per_port: keys.per_port,

@@ -1,5 +1,5 @@
-//! Answers to readers from the snapshot in force. A page of a list starts behind a key and builds
-//! only its own items.
+//! Answers readers from the snapshot in force. A page of a list starts after a key and builds only
+//! its own items.
 
 use std::sync::Arc;
 
@@ -216,8 +216,8 @@ pub(super) fn page<T>(
     }
 }
 
-/// The position of the first node that `is_before` does not hold for, given that it holds for a
-/// first part of them.
+/// Position of the first node for which `is_before` is false. Requires that it is true for all
+/// nodes before and false for all after.
 fn first_node(fabric: &Fabric, is_before: impl Fn(Guid) -> bool) -> usize {
     fabric.partition_point(is_before)
 }
@@ -248,8 +248,8 @@ fn keyed_node(published: &Published, ix: NodeIx) -> Keyed<Guid, v1::Node> {
     }
 }
 
-/// The ports behind `after` in the order of their keys, of one node or of all that `wanted` holds
-/// for.
+/// Ports after the key `after`, in ascending order of key, of the node `of` or of all nodes whose
+/// kind `wanted` accepts.
 pub(super) fn ports_from<'a>(
     fabric: &'a Fabric,
     after: Option<PortId>,
@@ -283,7 +283,7 @@ fn ports(
 ) -> Page<Keyed<PortId, v1::Port>> {
     let fabric = published.fabric();
     let of_kind = |node| filter.node_kind.is_none_or(|wanted| wanted == node);
-    // The filters that most ports fail come before a port is built.
+    // The filters that reject most ports are applied before a port is built.
     let ports = ports_from(fabric, after, filter.node, of_kind)
         .filter(|&at| {
             let port = fabric.port(at);
@@ -318,7 +318,7 @@ fn links(
         page(published, links, limit)
     };
     if let Some(node) = filter.node {
-        // The lower end of the node's links may be at any other node.
+        // The lower end of each of the node's links may be at any other node.
         let mut ends: Vec<PortRef> = ports_from(fabric, None, Some(node), |_| true)
             .filter_map(|at| Some(at.min(fabric.peer(at)?)))
             .filter(|&at| after.is_none_or(|after| api_key(fabric.key(at)) > after))

@@ -7,7 +7,7 @@ use rsm_sa::events::{Sources, Subscription, SubscriptionId, SubscriptionsView};
 use super::published::Published;
 use super::subnet::page;
 
-/// The subscriptions behind `after`, of `port` alone where one is given.
+/// Page of subscriptions after the key `after`, of `port` alone where one is given.
 pub(super) fn subscriptions(
     published: &Published,
     view: &SubscriptionsView,

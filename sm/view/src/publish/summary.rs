@@ -1,4 +1,4 @@
-//! The result of one run: the report of `rsm --once`.
+//! Result of one run: the report of `rsm --once`.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,33 +13,33 @@ use serde::Serialize;
 
 use super::state::{self, Counts};
 
-/// The report of a run, as `--format json` prints it.
+/// Report of a run, as `--format json` prints it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct OnceReport {
     /// `not-active`, `discovering`, `standby`, `converging`, `up` or `degraded`.
     pub state: &'static str,
-    /// Switches.
+    /// Number of switches.
     pub switches: u64,
-    /// Channel adapters.
+    /// Number of channel adapters.
     pub cas: u64,
-    /// Cables whose both ends answer.
+    /// Number of cables whose ends both answer.
     pub links: u64,
-    /// LIDs given out, each LID of a port with LMC above 0 counted.
+    /// Number of LIDs given out, counting each LID of a port with an LMC above 0.
     pub lids: u64,
-    /// Physical ports with a link that are Active.
+    /// Number of physical ports with a link that are Active.
     pub ports_active: u64,
-    /// Physical ports with a link that are not Active.
+    /// Number of physical ports with a link that are not Active.
     pub ports_not_active: u64,
-    /// Nodes and cables that were there and are missing.
+    /// Numbers of nodes and cables that were present and are missing.
     pub missing: MissingCounts,
-    /// The routing engine; null where there are no routes.
+    /// Routing engine; null where there are no routes.
     pub engine: Option<EngineSummary>,
-    /// Pairs of ports whose packets do not arrive by the routes in force; null where that is not
-    /// known.
+    /// Pairs of ports whose packets do not arrive over the routes in force; null where the number
+    /// is not known.
     pub unreachable_pairs: Option<u64>,
     /// Packets sent in the run.
     pub smps: Smps,
-    /// How long it took, over all convergences of the run.
+    /// Duration of the run, over all its convergences.
     pub timing_ms: TimingMs,
     /// Findings for the operator, the worst first.
     pub findings: Vec<Finding>,
@@ -47,47 +47,47 @@ pub struct OnceReport {
     complete: bool,
 }
 
-/// The routing engine in force.
+/// Routing engine in force.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct EngineSummary {
-    /// Its name, as `--engine` takes it.
+    /// Name of the engine, as `--engine` takes it.
     pub name: &'static str,
-    /// Why this one.
+    /// Reason why this engine was chosen.
     pub reason: String,
 }
 
-/// Subnet management packets.
+/// Counts of subnet management packets.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Smps {
-    /// Gets sent, repeated ones included.
+    /// Number of Gets sent, repeated ones included.
     pub get: u64,
-    /// Sets sent, repeated ones included.
+    /// Number of Sets sent, repeated ones included.
     pub set: u64,
-    /// How many of both were repetitions.
+    /// Number of Gets and Sets that were repetitions.
     pub retries: u64,
-    /// Attempts that were not answered in time.
+    /// Number of attempts that were not answered in time.
     pub timeouts: u64,
-    /// Requests that were sent and withdrawn before they were answered or given up: overdue ones,
-    /// to be sent anew when the rest is done, and those of a stage that began again.
+    /// Number of requests that were sent and withdrawn before they were answered or given up:
+    /// overdue ones, which are sent again after the rest, and those of a stage that began again.
     pub withdrawn: u64,
 }
 
 /// Times in milliseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct TimingMs {
-    /// Asking the hardware.
+    /// Time to read the hardware.
     pub discover: f64,
-    /// Planning, with the proof.
+    /// Time to plan, with the proof.
     pub plan: f64,
-    /// Writing.
+    /// Time to write the plan.
     pub push: f64,
-    /// From causes to ends; pauses between convergences do not count.
+    /// Time from causes to ends; pauses between convergences do not count.
     pub total: f64,
 }
 
 impl OnceReport {
-    /// The report of the run that ended in `snapshot`. The times of convergences beyond the core's
-    /// [`HISTORY`](rsm_state::HISTORY) are not in its sums.
+    /// Reports the run that ended in `snapshot`. The sums leave out convergences beyond the core's
+    /// [`HISTORY`](rsm_state::HISTORY).
     pub fn of(snapshot: &Snapshot) -> OnceReport {
         let counts = Counts::of(snapshot);
         let (state, _) = state::of(snapshot, &counts);
@@ -130,7 +130,7 @@ impl OnceReport {
         }
     }
 
-    /// The report for people: a line about the subnet, and one for each finding.
+    /// Report as text: one line about the subnet, and one for each finding.
     pub fn text(&self) -> impl fmt::Display {
         let mut text = format!("{self}\n");
         for finding in &self.findings {
@@ -144,16 +144,16 @@ impl OnceReport {
         text
     }
 
-    /// Whether the subnet is as planned and all files are written: every port whose link is up, and
-    /// whose peer is managed, is Active, and no finding makes the run fail. Never for a subnet that
-    /// could not be read.
+    /// Tells whether the subnet is as planned and all files are written: every port whose link is
+    /// up, and whose peer is managed, is Active, and no finding makes the run fail. False for a
+    /// subnet that could not be read.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 }
 
-/// Whether the finding makes the run fail, for scripts that rely on its exit code: devices do not
-/// hold the plan, there is no plan for a part of the subnet, or a file is not written. Findings
+/// Tells whether the finding makes the run fail, for scripts that rely on the exit code: devices do
+/// not hold the plan, there is no plan for a part of the subnet, or a file is not written. Findings
 /// about parts that rsm does not manage (no answer, no GUID, a loop-back plug) do not: the report
 /// lists them, and the rest of the subnet is as planned.
 fn fails_the_run(finding: &Finding) -> bool {
@@ -163,15 +163,15 @@ fn fails_the_run(finding: &Finding) -> bool {
         | FindingKind::RoutingRefused
         | FindingKind::MulticastRefused
         | FindingKind::LidSpaceExhausted
-        // A warning where `sm.takeover = "trust"` lets the switch route adaptively.
+        // This is a warning where `sm.takeover = "trust"` lets the switch route adaptively.
         | FindingKind::AdaptiveRouting => finding.severity == Severity::Error,
         FindingKind::Storage => finding.severity > Severity::Info,
         _ => false,
     }
 }
 
-/// The report on one line:
-/// `up: 720 switches, 3456 hosts, 10368 links; updn (…); 127034 SMPs in 1.9 s`.
+/// Writes the report on one line: `up: 720 switches, 3456 hosts, 10368 links; updn (…); 127034 SMPs
+/// in 1.9 s`.
 impl fmt::Display for OnceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -1,4 +1,4 @@
-//! The snapshot in force, for all readers.
+//! Holds the snapshot in force, for all readers.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::published::Published;
 use super::{activity, lines};
 use crate::history::{Recorder, Scene};
 
-/// A clock. The daemon's is real; a test's is made up.
+/// Clock: real in the daemon, simulated in tests.
 pub trait UnixClock: Send + Sync {
-    /// Now, on the clock that the core's events are stamped with.
+    /// Current time, on the clock that stamps the core's events.
     fn now(&self) -> Time;
 
-    /// That point in milliseconds since the Unix epoch.
+    /// Converts a time to milliseconds since the Unix epoch.
     fn unix_ms(&self, at: Time) -> u64;
 }
 
@@ -35,25 +35,25 @@ pub struct View {
     pub(super) simulated: bool,
     pub(super) started: Time,
     pub(super) clock: Box<dyn UnixClock>,
-    /// Locked for as long as it takes to copy the pointer.
+    /// Snapshot in force. Locked only for as long as it takes to copy the pointer.
     current: RwLock<Arc<Published>>,
     memory: Mutex<Memory>,
     pub(super) journal: EventJournal,
-    /// Takes events for the history on the disk, where one is kept.
+    /// Takes events for the history on the disk; `None` where none is kept.
     recorder: Option<Recorder>,
-    /// The core's progress, as last shown.
+    /// Core's progress, as last shown.
     progress: Mutex<PassProgress>,
-    /// The store that several managers share, where there is one.
+    /// Store that several managers share; `None` without one.
     pub(super) shared_store: Option<Box<dyn SharedStoreSource>>,
 }
 
-/// The store that several managers share, for readers.
+/// Gives access to the store that several managers share.
 pub trait SharedStoreSource: Send + Sync {
-    /// How it does now.
+    /// Present state of the store.
     fn shared_store(&self) -> v1::SharedStore;
 }
 
-/// State that outlives a snapshot. Only [`View::replace`] touches it.
+/// State that outlives a snapshot. Only [`View::replace`] changes it.
 #[derive(Default)]
 struct Memory {
     findings: FindingBook,
@@ -61,8 +61,8 @@ struct Memory {
 }
 
 impl View {
-    /// A view without a snapshot, of the fabric that `--fabric` names `fabric`. The uptime counts
-    /// from here.
+    /// Creates a view without a snapshot, of the fabric that `--fabric` names `fabric`. The uptime
+    /// counts from here.
     pub fn new(fabric: String, simulated: bool, clock: Box<dyn UnixClock>) -> View {
         View {
             fabric,
@@ -78,13 +78,13 @@ impl View {
         }
     }
 
-    /// Hands events, and the subnet that they lead to, to the history as well.
+    /// Also sends events, and the subnet that they lead to, to the history.
     #[must_use]
     pub fn recorded_by(self, recorder: Option<Recorder>) -> View {
         View { recorder, ..self }
     }
 
-    /// Shows the store that several managers share in the status.
+    /// Shows the shared store in the status.
     #[must_use]
     pub fn sharing(self, shared_store: Option<Box<dyn SharedStoreSource>>) -> View {
         View {
@@ -98,7 +98,7 @@ impl View {
         *self.progress.lock() = progress;
     }
 
-    /// The pass under way and the work that waits, without callers.
+    /// Pass under way and work that waits, without the number of callers.
     pub(super) fn activity(&self) -> v1::Activity {
         let progress = self.progress.lock().clone();
         activity::of(progress, self.clock.now())
@@ -106,9 +106,9 @@ impl View {
 
     /// Shows `snapshot` from now on, and publishes its differences from the one before.
     ///
-    /// To be called with the snapshots in their order. Readers see the snapshot before watchers
-    /// receive its changes. It takes as long as comparing two fabrics and, where there is a new
-    /// plan, its tables: some ten milliseconds for 45,000 hosts.
+    /// Call it with the snapshots in their order. Readers see the snapshot before watchers receive
+    /// its changes. Takes as long as comparing two fabrics and, if there is a new plan, its tables:
+    /// some ten milliseconds for 45,000 hosts.
     pub fn replace(&self, snapshot: Arc<Snapshot>) {
         let mut memory = self.memory.lock();
         let old = self.published();
@@ -145,24 +145,24 @@ impl View {
         }
     }
 
-    /// The snapshot in force.
+    /// Snapshot in force.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.published().snapshot.clone()
     }
 
-    /// The snapshot in force, and its generation.
+    /// Generation of the snapshot in force, and the snapshot.
     pub fn latest(&self) -> (u64, Arc<Snapshot>) {
         let published = self.published();
         (published.generation, published.snapshot.clone())
     }
 
-    /// Now, in milliseconds since the Unix epoch.
+    /// Current time, in milliseconds since the Unix epoch.
     pub fn unix_ms(&self) -> u64 {
         self.clock.unix_ms(self.clock.now())
     }
 
-    /// A convergence of the snapshot in force as readers see it; none where it is not (or no
-    /// longer) in its history.
+    /// Convergence of the snapshot in force as readers see it; `None` where it is not (or no
+    /// longer) in the snapshot's history.
     pub fn convergence(&self, done: &Arc<rsm_state::Convergence>) -> Option<v1::Convergence> {
         let published = self.published();
         let mut newest_first = published.convergences.iter().rev();
@@ -171,7 +171,7 @@ impl View {
             .map(|logged| logged.shown.clone())
     }
 
-    /// The current time.
+    /// Current time.
     pub(super) fn now(&self) -> Time {
         self.clock.now()
     }
@@ -181,7 +181,8 @@ impl View {
     }
 }
 
-/// Whether the first sweep of this run is over: before it, what is not found yet would look lost.
+/// Tells whether the first sweep of this run is over. Before that, a part that was not found yet
+/// would look lost.
 fn is_known(snapshot: &Snapshot) -> bool {
     let has_converged = !snapshot.history.is_empty();
     let stands_by = matches!(snapshot.role, Role::Standby { .. });

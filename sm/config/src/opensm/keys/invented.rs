@@ -1,4 +1,4 @@
-//! Keys that tutorials name and no manager reads, each with the one that is meant.
+//! Keys that tutorials name and no manager reads, each with the key that is meant.
 
 pub(super) const KEYS: &[(&str, &str)] = &[
     (

@@ -1,5 +1,5 @@
-//! The keys of OpenSM, and of NVIDIA's manager, that no key of rsm takes: why rsm needs none, or
-//! what is lost without it. The keys that rsm takes are in `schema`.
+//! The keys of OpenSM and of NVIDIA's manager without a counterpart in rsm: why rsm needs none, or
+//! what is lost without it. The keys with a counterpart are in `schema`.
 
 mod invented;
 mod nvidia;
@@ -13,9 +13,9 @@ use std::sync::LazyLock;
 use super::UNSET;
 use crate::number;
 
-/// Keys of one subject.
+/// Keys of one subject, which share a fate.
 enum Topic {
-    /// rsm does the job without such a key.
+    /// rsm does without such a key.
     NotNeeded {
         why: &'static str,
         keys: &'static [&'static str],
@@ -27,30 +27,31 @@ enum Topic {
 /// A function that rsm does not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Missing {
-    /// The effect of its absence.
+    /// Loss for the operator.
     pub(super) lost: &'static str,
-    /// The operator's alternative.
+    /// Alternative for the operator.
     pub(super) instead: &'static str,
 }
 
 /// The keys of a missing function.
 struct Keys {
-    /// Each with the values that ask for nothing that rsm does not do; a path is the end of one.
+    /// The keys that ask for the function, each with the values that do not; a path is compared by
+    /// its end.
     asking: &'static [(&'static str, &'static [&'static str])],
-    /// Keys that have an effect only where one of `asking` turns the function on.
+    /// Keys that have an effect only if a key of `asking` turns the function on.
     tuning: &'static [&'static str],
 }
 
-/// The outcome of a key that no key of rsm takes.
+/// Treatment of a key without a counterpart in rsm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
-    /// rsm does the job without such a key, for this reason.
+    /// rsm does without such a key, for this reason.
     NotNeeded(&'static str),
-    /// rsm has no such function; with these values of the key nothing is lost.
+    /// rsm has no such function. With these values of the key, nothing is lost.
     NotAvailable(Missing, &'static [&'static str]),
     /// The key tunes a function that rsm does not have, and that another key turns on.
     Tunes(Missing),
-    /// No manager has such a key; this one is meant.
+    /// No manager has such a key; this key is meant.
     Invented(&'static str),
 }
 
@@ -62,7 +63,7 @@ static OTHERS: LazyLock<BTreeMap<&'static str, Fate>> = LazyLock::new(|| {
     known.chain(invented).collect()
 });
 
-/// The keys of OpenSM, and those of NVIDIA's manager alone, that no key of rsm takes.
+/// The keys of OpenSM, and those of NVIDIA's manager alone, without a counterpart in rsm.
 #[cfg(test)]
 pub(super) fn by_manager() -> [BTreeMap<&'static str, Fate>; 2] {
     let nvidia = nvidia::TOPICS.iter().chain(nvidia_missing::TOPICS);
@@ -72,7 +73,7 @@ pub(super) fn by_manager() -> [BTreeMap<&'static str, Fate>; 2] {
     ]
 }
 
-/// All keys that no key of rsm takes, by name.
+/// All keys without a counterpart in rsm, by name.
 pub(super) fn others() -> &'static BTreeMap<&'static str, Fate> {
     &OTHERS
 }
@@ -95,8 +96,8 @@ impl Topic {
     }
 }
 
-/// Whether `value` is one of the values that ask for nothing. The default path of a file does only
-/// while no such file exists: OpenSM writes that path into every configuration.
+/// Whether `value` is one of the values that ask for nothing. The default path of a file counts
+/// only while no such file exists: OpenSM writes that path into every configuration.
 pub(super) fn is_idle(value: &str, idle: &[&str]) -> bool {
     let same = |idle: &&str| match (number(value), number(idle)) {
         (Some(value), Some(idle)) => value == idle,

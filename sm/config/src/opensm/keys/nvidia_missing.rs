@@ -6,7 +6,8 @@ const UNSET: &[&str] = &[];
 const FALSE: &[&str] = &["FALSE"];
 const TRUE: &[&str] = &["TRUE"];
 const ZERO: &[&str] = &["0"];
-/// Of a function with three states: 0 leaves devices as they are, 1 turns it off.
+/// Values of a function with three states that do not turn it on: 0 leaves devices as they are, 1
+/// turns it off.
 const OFF: &[&str] = &["0", "1"];
 const QUIET: &[&str] = &["ignore", "report"];
 

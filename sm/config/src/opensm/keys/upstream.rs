@@ -1,4 +1,4 @@
-//! OpenSM's keys.
+//! Keys of OpenSM without a counterpart in rsm.
 
 use super::{Keys, Missing, Topic};
 

@@ -10,7 +10,7 @@ use super::super::finding::any_error;
 use super::super::{FileKind, parse_guid_file, parse_partitions};
 use super::{KeyGroup, OpensmConf, read};
 
-/// Files with settings of sites; their origin is described beside them.
+/// Configurations of sites; their origin is described beside the files.
 const SITES: [&str; 7] = [
     "bentwire-opensm.conf",
     "fasrc-opensm.conf.erb",
@@ -21,14 +21,14 @@ const SITES: [&str; 7] = [
     "qnibng-opensm.conf",
 ];
 
-/// Files of partitions, each with the number that it defines.
+/// Files of partitions, each with the number of partitions that it defines.
 const PARTITIONS: [(&str, usize); 3] = [
     ("bentwire-partitions.conf", 5),
     ("esos-partitions.conf", 1),
     ("fgci-partitions.conf.j2", 1),
 ];
 
-/// Templates without a setting of their own, a schema, and a policy of NVIDIA's manager.
+/// Templates without settings of their own, a schema, and a policy of NVIDIA's manager.
 const OTHERS: [&str; 5] = [
     "fasrc-root_guid.conf.erb",
     "openai-recipe-pgrp_policy.conf",
@@ -37,7 +37,7 @@ const OTHERS: [&str; 5] = [
     "quattor-schema-opensm.pan",
 ];
 
-/// The folder of the files; `None`, with a message, where it is not at hand.
+/// The folder of the files; `None`, with a message, if it does not exist.
 fn folder() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/confs");
     if !folder.is_dir() {
@@ -47,27 +47,27 @@ fn folder() -> Option<PathBuf> {
     Some(folder)
 }
 
-/// Name and content of each site's file, where they are at hand.
+/// Name and content of each site's file; `None` if the files are missing.
 fn sites() -> Option<Vec<(&'static str, String)>> {
     let folder = folder()?;
     let content = |name| std::fs::read_to_string(folder.join(name)).unwrap();
     Some(SITES.map(|name| (name, content(name))).to_vec())
 }
 
-/// The place that fasrc's template fills in.
+/// The placeholder in fasrc's template, and a value for it.
 const TEMPLATE: (&str, &str) = ("<%= @sm_priority %>", "8");
 
 fn site(name: &str, text: &str) -> OpensmConf {
     let (place, value) = TEMPLATE;
     let text = text.replace(place, value);
-    // Of OpenSM's default files none exists, whatever this host has.
+    // None of OpenSM's default files exists, whatever this host has.
     let text = text.replace("/etc/opensm/", "/absent/opensm/");
     let file = Path::new(name);
     assert_eq!(FileKind::recognise(file, &text), FileKind::OpensmConf);
     read(file, &text, &|_| false)
 }
 
-/// Each site's keys by group, a line for each group that is not empty.
+/// Each site's keys by group, one line for each group that is not empty.
 fn outcomes(sites: &[(&str, String)]) -> String {
     let mut text = String::new();
     for (name, content) in sites {
@@ -122,7 +122,7 @@ fn sites_are_read_without_errors_and_without_unknown_keys() {
         };
         let lost = of(KeyGroup::NotAvailable);
         assert!(warned.is_superset(&lost), "{name}");
-        // Of the keys that rsm does not need, those without effect are warned of.
+        // The unneeded keys for which there is a warning that they have no effect.
         let others: BTreeSet<usize> = warned.difference(&lost).copied().collect();
         assert!(of(KeyGroup::NotNeeded).is_superset(&others), "{name}");
     }
@@ -159,7 +159,7 @@ fn partitions_of_sites_are_read() {
     let Some(folder) = folder() else { return };
     for (name, partitions) in PARTITIONS {
         let text = std::fs::read_to_string(folder.join(name)).unwrap();
-        // The template's loop adds partitions of the site; it stands on lines of its own.
+        // A loop of the template adds partitions of the site, on lines of its own.
         let lines = text.lines().filter(|line| !line.starts_with('{'));
         let text: String = lines.map(|line| format!("{line}\n")).collect();
         let file = Path::new("partitions.conf");

@@ -458,7 +458,7 @@ fn joining_beyond_max_groups_per_port_is_refused() {
     let one_more = Gid(NAME.0 + MAX_GROUPS_PER_PORT as u128);
     assert_eq!(subnet.join(1, one_more, FULL), Err(SaStatus::NO_RESOURCES));
     assert!(subnet.registry.group(one_more).is_none());
-    // It may add states in its groups; other ports are not concerned.
+    // A port at the limit may add states in its groups; other ports are not affected.
     subnet.join(1, NAME, NON).unwrap();
     subnet.join(2, one_more, FULL).unwrap();
 }

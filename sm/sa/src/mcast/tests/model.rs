@@ -68,7 +68,7 @@ type Takers = BTreeMap<u64, (u8, bool)>;
 
 #[derive(Default)]
 struct Model {
-    /// By name: whether the group is of the second partition, and its members.
+    /// Group name → whether the group is of the second partition, and its members.
     groups: BTreeMap<u128, (bool, Takers)>,
     gone: BTreeMap<u64, u64>,
     now: u64,

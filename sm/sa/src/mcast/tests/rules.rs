@@ -32,12 +32,12 @@ fn ipv6(mgid: Gid, number: u64) -> McMemberRecord {
 
 #[test]
 fn solicited_node_groups_share_a_multicast_lid_only_where_the_operator_wants_it() {
-    let apart = GroupRules::default();
+    let separate = GroupRules::default();
     let together = GroupRules {
         consolidate_ipv6_snm: true,
-        ..apart
+        ..separate
     };
-    for (rules, shared) in [(apart, false), (together, true)] {
+    for (rules, shared) in [(separate, false), (together, true)] {
         let mut subnet = subnet(rules);
         let mut joined = |number: u64, mgid| {
             let answer = subnet.set(number, &ipv6(mgid, number), COMPLETE).unwrap();

@@ -142,7 +142,7 @@ fn reports_have_the_p_key_of_the_subscription_at_its_index_of_now() {
         (&[0x8002, 0xFFFF], 1),
     ] {
         world = world.with_partitions(&[(own, table), (subscriber, &[0x8001, 0xFFFF])]);
-        // The same notice again at once would count as a repetition.
+        // Waits, because a repeated notice within this time would be dropped as a repetition.
         now += limits::QUIET * 2;
         world.sa.handle_deadline(now);
         world.sa.notice(&link_change(own), now);

@@ -1,4 +1,4 @@
-//! Alias GUIDs, in the store: by port GUID and index.
+//! Stores alias GUIDs, keyed by port GUID and index.
 
 use rsm_ids::Guid;
 use rsm_model::alias_guids::AliasGuids;
@@ -7,10 +7,10 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table;
 
-/// The table of alias GUIDs.
+/// Table of alias GUIDs.
 const GUIDS: &str = "alias-guids";
 
-/// The stored alias GUIDs. Logs and skips invalid records.
+/// Alias GUIDs in the store. Logs and skips invalid records.
 pub(super) fn remembered(persisted: &Persisted) -> AliasGuids {
     let mut guids = AliasGuids::default();
     for (port, index, alias) in table::read(persisted, GUIDS, decode) {
@@ -19,7 +19,7 @@ pub(super) fn remembered(persisted: &Persisted) -> AliasGuids {
     guids
 }
 
-/// Adds the changes that make `persisted` have these alias GUIDs.
+/// Adds the changes after which `persisted` holds these alias GUIDs.
 pub(super) fn changes(persisted: &Persisted, guids: &AliasGuids, changes: &mut ChangeSet) {
     let rows = guids.by_port.iter().flat_map(|(port, names)| {
         names
@@ -29,7 +29,7 @@ pub(super) fn changes(persisted: &Persisted, guids: &AliasGuids, changes: &mut C
     table::replace(persisted, GUIDS, rows, changes);
 }
 
-/// The rows of all alias GUIDs of a port.
+/// Rows of all alias GUIDs of a port.
 pub(super) fn rows(guids: &AliasGuids, port: Guid) -> Vec<RowChange> {
     let names = guids.by_port.get(&port).into_iter().flatten();
     let rows = names

@@ -1,4 +1,5 @@
-//! A table of the store: rows of bytes, written and removed by comparison with the wanted ones.
+//! Table of the store, whose rows of bytes are written and removed by comparison with the wanted
+//! ones.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
@@ -6,22 +7,22 @@ use std::ops::{Bound, RangeInclusive};
 use rsm_store::journal::RowChange;
 use rsm_store::{Bytes, ChangeSet, Namespace, Persisted};
 
-/// The rows of a table: values by key.
+/// Rows of a table: key → value.
 pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A change that writes a row of the table `name`.
+/// Change that writes a row of the table `name`.
 pub(super) fn set(name: &'static str, key: Vec<u8>, value: Vec<u8>) -> Option<RowChange> {
     let table = Namespace::new(name).ok()?;
     Some(RowChange::Set { table, key, value })
 }
 
-/// A change that removes the rows of the table `name` whose keys begin with `prefix`.
+/// Change that removes the rows of the table `name` whose keys begin with `prefix`.
 pub(super) fn clear(name: &'static str, prefix: Vec<u8>) -> Option<RowChange> {
     let table = Namespace::new(name).ok()?;
     Some(RowChange::Clear { table, prefix })
 }
 
-/// The rows of the table `name`, decoded. Logs and skips invalid ones.
+/// Decoded rows of the table `name`. Logs and skips invalid ones.
 pub(super) fn read<T>(
     persisted: &Persisted,
     name: &'static str,
@@ -41,7 +42,8 @@ pub(super) fn read<T>(
     rows
 }
 
-/// Adds the changes that make the table `name` hold exactly the rows of `wanted`, whose keys ascend.
+/// Adds the changes after which the table `name` holds exactly the rows of `wanted`, whose keys
+/// ascend.
 pub(super) fn replace<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     persisted: &Persisted,
     name: &'static str,
@@ -121,7 +123,7 @@ fn write(
     }
 }
 
-/// The rows of the table `name`.
+/// Rows of the table `name`.
 pub(super) fn held<'a>(
     persisted: &'a Persisted,
     name: &str,

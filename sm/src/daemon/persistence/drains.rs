@@ -1,4 +1,4 @@
-//! Drained parts, in the store: a row for each.
+//! Stores drained parts, one row for each.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 
-/// The table of drained parts. Its keys are a letter, a node's GUID and a port.
+/// Table of drained parts. Its keys are a letter, a node GUID and a port.
 const DRAINED: &str = "drained";
 
 const NODE: u8 = b'n';
 const PORT: u8 = b'p';
 
-/// The stored drained parts. Logs and skips invalid records.
+/// Drained parts in the store. Logs and skips invalid records.
 pub(super) fn remembered(persisted: &Persisted) -> Avoid {
     let mut avoid = Avoid::default();
     for (part, drained) in table::read(persisted, DRAINED, decode) {
@@ -51,8 +51,8 @@ fn port(key: PortKey) -> [u8; 9] {
     bytes
 }
 
-/// When (8 bytes), forced (1), whether the peer is known (1), the peer (9), then three texts, each
-/// behind its length (2); big-endian.
+/// Encodes the time (8 bytes), forced (1), whether the peer is known (1), the peer (9), then three
+/// texts, each after its length (2); big-endian.
 fn encode(drained: &Drained) -> Vec<u8> {
     let none = PortKey::new(Guid::ZERO, PortNum::ZERO);
     let mut value = drained.since_unix_ms.to_be_bytes().to_vec();

@@ -1,7 +1,7 @@
-//! Footprints of the last plans, for a manager that follows the master of a shared store.
+//! Stores footprints of the last plans, for a manager that follows the master of a shared store.
 //!
-//! A footprint is a string of bytes in rows of at most [`CHUNK`], whose keys are the number of the
-//! plan and that of the row. Numbers are big-endian:
+//! A footprint is a byte string, split into rows of at most [`CHUNK`] bytes, whose keys are the
+//! number of the plan and that of the row. Numbers are big-endian:
 //!
 //! ```text
 //! since: 1 byte (0: none), 8 bytes
@@ -11,7 +11,7 @@
 //! masks:  count, 4 bytes; then switch, 8 bytes, block, 2 bytes, and position, 1 byte
 //! ```
 //!
-//! A reader leaves out a footprint that it cannot read in full: where those that are left do not lead
+//! A reader leaves out a footprint that it cannot read in full. If the remaining ones do not lead
 //! back to what it has read of the subnet, it reads the whole subnet.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,10 +26,10 @@ use super::table::{self, Rows};
 
 const TABLE: &str = "footprints";
 
-/// The longest row.
+/// Longest row, in bytes.
 const CHUNK: usize = 48 * 1024;
 
-/// The footprints in the store.
+/// Footprints in the store.
 pub(super) fn remembered(persisted: &Persisted) -> Footprints {
     let rows = table::read(persisted, TABLE, |key, value| {
         let (plan, row) = key.split_at_checked(8)?;
@@ -38,7 +38,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Footprints {
         Some(((plan, row), value.to_vec()))
     });
     let mut plans: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
-    // The rows of a plan are in their order; a gap makes its length wrong.
+    // The rows of a plan come in their order; a gap makes the length wrong.
     for ((plan, _), chunk) in rows {
         plans.entry(plan).or_default().extend(chunk);
     }
@@ -47,7 +47,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Footprints {
     Footprints::restored(footprints.collect())
 }
 
-/// The changes after which the store, which had `known`, holds `footprints`.
+/// Adds the changes after which the store, which held `known`, holds `footprints`.
 pub(super) fn changes(
     persisted: &Persisted,
     known: Option<&Footprints>,
@@ -126,7 +126,7 @@ fn decode(plan: u64, bytes: &[u8]) -> Option<Footprint> {
     })
 }
 
-/// Bytes that are left to decode.
+/// Reads values from the front of the bytes left to decode.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {

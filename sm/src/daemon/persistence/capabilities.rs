@@ -1,4 +1,4 @@
-//! Capabilities of device types, a row for each type.
+//! Stores capabilities of device types, one row for each type.
 
 use rsm_mad::wire::attr::Capabilities;
 use rsm_model::capabilities::{DeviceCapabilities, DeviceType};
@@ -8,7 +8,7 @@ use super::table;
 
 const TABLE: &str = "device-capabilities";
 
-/// The capabilities in the store.
+/// Capabilities in the store.
 pub(super) fn remembered(persisted: &Persisted) -> DeviceCapabilities {
     let mut known = DeviceCapabilities::default();
     let rows = table::read(persisted, TABLE, |key, value| {
@@ -20,7 +20,7 @@ pub(super) fn remembered(persisted: &Persisted) -> DeviceCapabilities {
     known
 }
 
-/// The changes after which the store holds `known`.
+/// Adds the changes after which the store holds `known`.
 pub(super) fn changes(persisted: &Persisted, known: &DeviceCapabilities, changes: &mut ChangeSet) {
     let row = |(device, Capabilities(words)): (DeviceType, Capabilities)| {
         let words = words.iter().flat_map(|word| word.to_be_bytes());
@@ -30,7 +30,7 @@ pub(super) fn changes(persisted: &Persisted, known: &DeviceCapabilities, changes
     table::replace(persisted, TABLE, &rows, changes);
 }
 
-/// Vendor, device, revision: big-endian, 10 bytes.
+/// Encodes vendor, device and revision, big-endian, in 10 bytes.
 fn encode_type(device: DeviceType) -> [u8; 10] {
     let mut key = [0; 10];
     key[..4].copy_from_slice(&device.vendor.to_be_bytes());

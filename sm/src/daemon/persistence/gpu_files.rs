@@ -1,4 +1,4 @@
-//! GPU inventories in the files of earlier versions, which the store takes over.
+//! Takes over GPU inventories from files of earlier versions into the store.
 //!
 //! ```text
 //! DIR/gpu/hosts/NAME.json          a host; the time of the file is that of its last report
@@ -15,15 +15,15 @@ use rsm_gdr::inventory::HostInventory;
 
 use super::gpus::{StoredGpus, set_machine_type};
 
-/// Files whose inventories the store is to have.
+/// Files of an earlier version, to be removed once the store holds their inventories.
 #[derive(Default)]
 pub(super) struct OldFiles {
     folder: PathBuf,
     read: Vec<PathBuf>,
 }
 
-/// Adds the inventories of the files below `dir` to `stored`, where it has none or an older one. A
-/// file that cannot be read gives a warning, and stays.
+/// Adds the inventories of the files below `dir` to `stored`, where it has none or an older one.
+/// Logs a warning for a file that cannot be read, which stays.
 pub(super) fn load(dir: &Path, stored: &mut StoredGpus) -> OldFiles {
     let folder = dir.join("gpu");
     let mut old = OldFiles {
@@ -60,20 +60,20 @@ impl OldFiles {
         }
     }
 
-    /// Whether there was nothing to take over.
+    /// Tells whether there was nothing to take over.
     pub(super) fn is_empty(&self) -> bool {
         self.read.is_empty()
     }
 
-    /// Removes them: the store has what they held. A failure costs nothing, because the next start
-    /// finds the same inventories in the store.
+    /// Removes the files, whose content the store now holds. A failure does no harm, because the
+    /// next start finds the same inventories in the store.
     pub(super) fn remove(self) {
         for path in &self.read {
             if let Err(error) = fs::remove_file(path) {
                 tracing::warn!("{} cannot be removed: {error}", path.display());
             }
         }
-        // Files that could not be read keep their folder.
+        // A folder stays if it holds files that could not be read.
         for folder in [
             self.folder.join("hosts"),
             self.folder.join("machine-type"),
@@ -84,7 +84,7 @@ impl OldFiles {
     }
 }
 
-/// The inventory files of a folder, by name.
+/// Inventory files of a folder, each with the name of its host.
 fn files(folder: &Path) -> Vec<(String, PathBuf)> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),

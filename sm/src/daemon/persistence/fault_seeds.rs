@@ -1,9 +1,9 @@
-//! The state folder under random failures: what a start reads is what the registrations up to some
-//! number add up to, and that number is not before the last one that was said to be on the disk.
+//! Tests the state folder under random failures. What a start reads must equal the registrations up
+//! to some number, and that number must not lie before the last one that was reported as written.
 //!
-//! A seed makes several lives of a manager, each with commits and journal entries on a disk whose
-//! operations fail at random, tear writes, or end for good in the middle, as by SIGKILL. Between two
-//! lives a file may be harmed, or be as old as before its last flushes.
+//! A seed determines several lives of a manager, each with commits and journal entries on a disk
+//! whose operations fail at random, tear writes, or stop for good in the middle, as by SIGKILL.
+//! Between two lives a file may be damaged, or revert to its content before its last flushes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,11 +28,11 @@ pub(super) const KEYS: u64 = 6;
 /// More records than one batch of the database takes.
 const LARGE: u16 = 1100;
 
-/// How many of the bytes of a failed write reach the disk.
+/// Number of bytes of a failed write that reach the disk, given the length of the write.
 pub(super) const TEARS: [TornLength; 4] =
     [|_| 0, |all| all / 2, |all| all.saturating_sub(1), |all| all];
 
-/// Splitmix64, so that a failing seed can be run again.
+/// Random numbers by Splitmix64, so that a failing seed can be run again.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -49,19 +49,19 @@ impl Random {
     }
 }
 
-/// How the operations of the disk go.
+/// Determines how operations of the disk fail.
 pub(super) struct Faults {
     random: Random,
-    /// Of a thousand operations so many fail.
+    /// Number of operations in a thousand that fail.
     pub(super) per_mille: u64,
-    /// So many more operations succeed before the process ends.
+    /// Number of operations that still succeed before the process ends; `None` for no end.
     pub(super) left: Option<u64>,
-    /// Operations that failed so far.
+    /// Number of operations that have failed so far.
     pub(super) failed: u64,
 }
 
 impl Faults {
-    /// A disk on which nothing fails yet.
+    /// Creates a disk on which nothing fails yet.
     pub(super) fn none(seed: u64) -> Faults {
         Faults {
             random: Random(seed),
@@ -98,20 +98,20 @@ impl Faults {
         Ok(())
     }
 
-    /// The process has ended.
+    /// Tells whether the process has ended.
     pub(super) fn is_over(&self) -> bool {
         self.left == Some(0)
     }
 }
 
-/// A registration with this number: a value for a key, or that the key is gone.
+/// Registration with this number: sets a value for a key, or removes the key.
 #[derive(Clone, Copy)]
 struct Registration {
     key: u64,
     is_gone: bool,
 }
 
-/// The values by key.
+/// Key → value.
 pub(super) type Rows = BTreeMap<u64, u64>;
 
 pub(super) fn table() -> Namespace {
@@ -125,40 +125,40 @@ pub(super) fn rows(persisted: &Persisted) -> Rows {
         .collect()
 }
 
-/// The harm between two lives.
+/// Damage between two lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Harm {
     None,
-    /// The database: its copies have everything.
+    /// Damages the database, whose copies hold everything.
     Database,
-    /// The text copy, or the side file: the database has everything.
+    /// Damages the text copy or the side file, while the database holds everything.
     Witness,
-    /// The journal: commits have everything up to the last one.
+    /// Damages the journal, while commits hold everything up to the last one.
     Journal,
-    /// The database and its text copy.
+    /// Damages the database and its text copy.
     DatabaseAndCopy,
 }
 
-/// A manager's state folder, and what it promised.
+/// State folder of a manager, and the registrations that the manager reported as written.
 struct World {
     seed: u64,
     root: tempfile::TempDir,
     random: Random,
     faults: Arc<Mutex<Faults>>,
-    /// Folders so far; the last one is that of the present life.
+    /// Number of folders so far; the last one is that of the present life.
     folders: usize,
-    /// The folder as it was at some earlier time of this life and the last.
+    /// Copies of the folder at earlier times of this life and the last.
     earlier: Vec<PathBuf>,
-    /// The rows at the start of this life, with the number of the last registration in them.
+    /// Number of the last registration at the start of this life, and the rows at that time.
     base: (u64, Rows),
-    /// Registrations since then.
+    /// Registrations since the start of this life.
     registered: Vec<Registration>,
-    /// The number of the last registration that the journal, or a commit, said to be on the disk.
+    /// Number of the last registration that the journal, or a commit, reported as written.
     durable: u64,
     committed: u64,
 }
 
-/// The running part of a life.
+/// Running part of a life.
 struct Life {
     store: FolderStore,
     journal: Journal,
@@ -198,12 +198,12 @@ impl World {
         self.root.path().join(self.folders.to_string())
     }
 
-    /// The number of the last registration.
+    /// Number of the last registration.
     fn last(&self) -> u64 {
         self.base.0 + self.registered.len() as u64
     }
 
-    /// The rows after registration `number`.
+    /// Rows after registration `number`.
     fn rows_at(&self, number: u64) -> Rows {
         let mut rows = self.base.1.clone();
         let since = (number - self.base.0) as usize;
@@ -216,12 +216,12 @@ impl World {
         rows
     }
 
-    /// Starts a manager, and compares what it reads with what was promised.
+    /// Starts a manager, and compares what it reads with what was reported as written.
     fn open(&mut self, harm: Harm) -> Life {
         if harm != Harm::DatabaseAndCopy && self.random.below(3) == 0 {
             self.end_while_it_opens();
         }
-        // Starts on a disk that fails read the text copy, and have tests of their own.
+        // Starts on a failing disk read the text copy, and have tests of their own.
         *self.faults.lock() = Faults::none(self.random.below(u64::MAX));
         let disk = self.disk();
         let opened = FolderStore::open_on(&self.dir(), StoreFabric::Hardware, disk.clone());
@@ -236,12 +236,12 @@ impl World {
         assert!(store.unopened().is_none(), "{:?}", store.unopened());
         self.compare(harm, last, &rows(&persisted), &report);
         if last < self.last() {
-            // The same numbers are given once more.
+            // The same numbers are assigned once more.
             self.earlier.clear();
         }
         self.base = (last, rows(&persisted));
         self.registered.clear();
-        // Both the database and its text copy have what was read of them by now.
+        // Both the database and its text copy now hold what was read.
         (self.durable, self.committed) = (last, committed);
         Life {
             store,
@@ -257,7 +257,7 @@ impl World {
         disk.tearing(self.random.one_of(&TEARS))
     }
 
-    /// A start that is killed before it has opened the store.
+    /// Kills a start before it has opened the store.
     fn end_while_it_opens(&mut self) {
         *self.faults.lock() = Faults {
             left: Some(self.random.below(20)),
@@ -268,7 +268,7 @@ impl World {
         self.move_on(opened);
     }
 
-    /// Leaves `running` where it is, as a kill does, and goes on with a copy of the folder.
+    /// Leaves `running` as a kill does, and goes on with a copy of the folder.
     fn move_on(&mut self, running: impl Sized) {
         let left = self.dir();
         self.folders += 1;
@@ -296,7 +296,7 @@ impl World {
             self.last()
         );
         if last < self.base.0 {
-            // The journal lost entries of the last life and of those before.
+            // The journal lost entries of the last life and of earlier ones.
             assert_eq!(harm, Harm::Journal, "seed {seed}: {report}");
             return;
         }
@@ -378,7 +378,7 @@ impl World {
         }
     }
 
-    /// Puts a copy of the folder in its place.
+    /// Replaces the folder by a copy of it.
     fn replace(&mut self) {
         let aside = self
             .root
@@ -388,7 +388,7 @@ impl World {
         copy(&aside, &self.dir());
     }
 
-    /// Keeps the folder's present files, for a disk that loses what was flushed since.
+    /// Keeps the folder's present files, for a disk that loses what is flushed later.
     fn keep_copy(&mut self) {
         let kept = self
             .root
@@ -399,7 +399,7 @@ impl World {
         self.earlier.push(kept);
     }
 
-    /// Ends the life, in order or by a kill, and harms a file of what it leaves.
+    /// Ends the life, in order or by a kill, and damages one of the files that it leaves.
     fn end(&mut self, mut life: Life) -> Harm {
         if !self.faults.lock().is_over() && self.random.below(3) == 0 {
             let _ = life.store.close();
@@ -430,14 +430,14 @@ impl World {
             self.harm(file);
         }
         if harm != Harm::None {
-            // What comes is another course of events, whose numbers are given once more.
+            // The following events are different ones, whose numbers are assigned once more.
             self.earlier.clear();
         }
         harm
     }
 
-    /// Overwrites a part of a file, cuts it off, puts a part of it elsewhere in it, removes it, or
-    /// brings back an earlier state of it.
+    /// Damages a file: overwrites a part of it, truncates it, moves a part of it, removes it, or
+    /// brings back an earlier state.
     fn harm(&mut self, file: &str) {
         let path = self.dir().join(file);
         let Ok(mut bytes) = fs::read(&path) else {
@@ -469,8 +469,8 @@ impl World {
     }
 }
 
-/// A folder in memory, where there is one: flushes of a disk would take most of the time, and these
-/// tests are of what is in the files.
+/// Creates a folder in memory if the system has one: flushes of a disk would take most of the time,
+/// and these tests examine what is in the files.
 pub(super) fn memory_folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     match memory.is_dir() {
@@ -491,7 +491,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The number in the environment variable `RSM_SEEDS`.
+/// Seed in the environment variable `RSM_SEEDS`; `None` without one.
 pub(super) fn asked() -> Option<u64> {
     std::env::var("RSM_SEEDS").ok()?.parse().ok()
 }

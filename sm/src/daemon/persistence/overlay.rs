@@ -1,4 +1,4 @@
-//! The partition overlay, in the store: a row for each partition and for each member.
+//! Stores the partition overlay, one row for each partition and for each member.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 
-/// The table of partitions. Its keys are a P_Key; the P_Key 0 stands for the overlay as a whole.
+/// Table of partitions. Its keys are a P_Key; the P_Key 0 stands for the overlay as a whole.
 const PARTITIONS: &str = "partitions";
 
-/// The table of members. Its keys are a P_Key and a port GUID.
+/// Table of members. Its keys are a P_Key and a port GUID.
 const MEMBERS: &str = "partition-members";
 
-/// The stored overlay. Logs and skips invalid records, and members of partitions that are not
-/// there.
+/// Overlay in the store. Logs and skips invalid records, and members of partitions that do not
+/// exist.
 pub(super) fn remembered(persisted: &Persisted) -> Overlay {
     let mut limits_default = false;
     let mut partitions: BTreeMap<u16, OverlayPartition> = BTreeMap::new();
@@ -48,7 +48,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Overlay {
     Overlay::restore(partitions, limits_default)
 }
 
-/// Adds the changes that make `persisted` have this overlay.
+/// Adds the changes after which `persisted` holds this overlay.
 pub(super) fn changes(persisted: &Persisted, overlay: &Overlay, changes: &mut ChangeSet) {
     let mut partitions = Rows::new();
     let mut members = Rows::new();
@@ -71,8 +71,8 @@ enum Row {
     Partition(Box<OverlayPartition>),
 }
 
-/// When (8 bytes), IP over InfiniBand (1), service level (1), MTU (1) and rate (1) as IBA codes them,
-/// then name and maker, each behind its length (2); big-endian.
+/// Encodes the time (8 bytes), IP over InfiniBand (1), service level (1), MTU (1) and rate (1) as
+/// IBA codes them, then name and maker, each after its length (2); big-endian.
 fn encode(partition: &OverlayPartition) -> Vec<u8> {
     let PartitionSettings {
         name,
@@ -226,7 +226,7 @@ mod tests {
             (&members, &[0x00, 0x10, 1], &[1, 0]),
             (&members, &[0x00, 0x10, 0, 0, 0, 0, 0, 0, 0, 1], &[4, 0]),
             (&members, &[0x00, 0x10, 0, 0, 0, 0, 0, 0, 0, 0], &[1, 0]),
-            // Its partition is not there.
+            // The member's partition does not exist.
             (&members, &[0x00, 0x30, 0, 0, 0, 0, 0, 0, 0, 1], &[1, 0]),
         ] {
             broken.set_record(table, key, value).expect("room");

@@ -4,8 +4,8 @@
 //!
 //! A seed makes two machines, each with a folder on a disk whose operations fail, tear writes, end
 //! in the middle as by SIGKILL, or lose what was flushed, and lets either be the next master at a
-//! random moment. The parts are those of a manager but for etcd: the store's thread is this one, and
-//! journals and the shared store have their own.
+//! random moment. The parts are those of a manager but for etcd: the store's thread is this one,
+//! and journals and the shared store have their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -469,8 +469,8 @@ impl World {
         self.machines[self.master].earlier = Some(kept);
     }
 
-    /// Ends the master as a kill does, and goes on with a copy of its folder, or with the one that a
-    /// disk without its last flushes has.
+    /// Ends the master as a kill does, and goes on with a copy of its folder, or with the one that
+    /// a disk without its last flushes has.
     fn kill(&mut self, mut running: Running) {
         running.is_alive.store(false, Ordering::SeqCst);
         let machine = &mut self.machines[self.master];

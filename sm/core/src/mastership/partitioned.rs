@@ -1,31 +1,32 @@
-//! LIDs of managers that share a store and cannot meet: each gives new ports LIDs of its own block.
+//! LIDs in a partitioned fabric: managers that share a store and cannot reach each other give new
+//! ports LIDs of separate blocks.
 //!
-//! A manager that holds the epoch and reaches the store gives the lowest free LIDs, as always. One
-//! that manages its part without the epoch, or holds it as far as it knows while the store does
-//! not answer, gives those of a block above all LIDs that it knows of. When the parts meet, no two
-//! ports have one LID. Where they do all the same (a block was full, or a manager did not know the
-//! LIDs of the other part), the claim that the store has is the older one: the port with a LID that
-//! was given without the store moves.
+//! A manager that holds the epoch and reaches the store gives the lowest free LIDs, as usual. A
+//! manager without the epoch, or one that holds it as far as it knows while the store does not
+//! answer, gives LIDs of a block above all LIDs that it knows. So no two ports have one LID when
+//! the parts meet. If they do all the same (a block was full, or a manager did not know the LIDs of
+//! the other part), the claim in the store is the older one: the port whose LID was given without
+//! the store moves.
 
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
 use rsm_model::fabric::Fabric;
-use rsm_plan::lids::{Apart, Claim, Claims};
+use rsm_plan::lids::{Claim, Claims, PartitionedLids};
 
 use super::epoch::{EpochState, Holding};
 use crate::plans::assigned::{Assigned, last_lid};
 
-/// LIDs of a block: as many ports can be new in a part of the fabric before its manager gives LIDs
-/// that another one may give, too.
+/// LIDs of a block: the number of ports that can be new in a part of the fabric before its manager
+/// gives LIDs that another one may give, too.
 const BLOCK: u32 = 1024;
 
-/// Entries of a block of a forwarding table.
+/// Entries in one block of a forwarding table, to which LID blocks are aligned.
 const ALIGNED: u32 = 64;
 
 impl EpochState {
     /// Whether another manager may give LIDs, too.
-    fn is_apart(&self) -> bool {
+    fn is_partitioned(&self) -> bool {
         match self.holding {
             Holding::Without(_) => true,
             Holding::Held(_) => self.is_silent,
@@ -33,23 +34,28 @@ impl EpochState {
         }
     }
 
-    /// A port has got a new LID.
+    /// Records that a port has got a new LID.
     pub(crate) fn note_given(&mut self, port: Guid) {
-        if self.is_apart() {
-            Arc::make_mut(&mut self.apart.given).insert(port);
+        if self.is_partitioned() {
+            Arc::make_mut(&mut self.partitioned.given).insert(port);
         }
     }
 
-    /// Whether the state of the store is this manager's own.
+    /// Whether this manager's own state is that of the store.
     pub(crate) fn has_own_state(&self) -> bool {
         matches!(self.holding, Holding::Held(_) | Holding::Unshared)
     }
 
-    /// How LIDs are given and kept now by the manager with the GUID `own`.
-    pub(crate) fn apart(&mut self, own: Guid, fabric: &Fabric, claims: &Claims) -> Apart {
-        if !self.is_apart() {
-            self.apart = Apart::default();
-        } else if self.apart.block.is_none() {
+    /// How the manager with the GUID `own` assigns LIDs now.
+    pub(crate) fn partitioned(
+        &mut self,
+        own: Guid,
+        fabric: &Fabric,
+        claims: &Claims,
+    ) -> PartitionedLids {
+        if !self.is_partitioned() {
+            self.partitioned = PartitionedLids::default();
+        } else if self.partitioned.block.is_none() {
             let place = match self.holding {
                 Holding::Held(_) => 0,
                 _ => 1 + self.place_among_managers(own),
@@ -62,18 +68,18 @@ impl EpochState {
             let unicast = known.filter(|claim| claim.base.is_unicast());
             let last = unicast.map(last_lid).max().unwrap_or(0);
             let block = (last + 1).next_multiple_of(ALIGNED) + BLOCK * (1 + place);
-            self.apart.block = u16::try_from(block).ok().map(Lid);
+            self.partitioned.block = u16::try_from(block).ok().map(Lid);
         }
-        self.apart.clone()
+        self.partitioned.clone()
     }
 
-    /// The place of a manager in the order of all that share the store.
+    /// Position of a manager in the order of all that share the store.
     fn place_among_managers(&self, own: Guid) -> u32 {
         let others = self.configurations.range(..own);
         u32::try_from(others.count()).unwrap_or(u32::MAX / BLOCK / 2)
     }
 
-    /// Takes the LIDs that the holder of the epoch has stored.
+    /// Uses the LIDs that the holder of the epoch has stored.
     pub(crate) fn take_claims(
         &self,
         claims: Arc<Claims>,
@@ -83,7 +89,7 @@ impl EpochState {
         match (is_master, self.has_own_state()) {
             (_, true) => {}
             (true, false) => assigned.add_claims(&claims),
-            // Its own claims may be older than those of the master.
+            // The standby's own claims may be older than those of the master.
             (false, false) => assigned.claims = claims,
         }
     }

@@ -1,7 +1,7 @@
-//! The store's side of the core and the SA.
+//! Stores the state of the core and the SA.
 //!
-//! A thread of its own commits, so that no convergence waits for a disk. Of several states that
-//! wait, it commits only the last: each one is whole.
+//! Commits on a thread of its own, so that no convergence waits for a disk. Of several states that
+//! wait, it commits only the last, because each state is whole.
 
 mod acknowledged;
 mod cabling;
@@ -65,29 +65,29 @@ use super::findings::{DaemonFindings, Part};
 use super::gpu_hosts::SavedGpus;
 use super::sa::AckJournal;
 
-/// The table of fields that kinds of devices do not keep.
+/// Table of fields that kinds of devices do not keep.
 const NOT_KEPT: &str = "not-kept";
-/// The table of device kinds with deviations from the specification.
+/// Table of device kinds with deviations from the specification.
 const HABITS: &str = "device-habits";
 
-/// The first and longest pause before a failed commit is repeated.
+/// First and longest pause before a failed commit is repeated.
 const COMMIT_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
-/// The latest states of the core and the SA that the store's thread has not taken yet.
+/// Latest states of the core and the SA that the store's thread has not taken yet.
 #[derive(Default)]
 struct Latest {
     remembered: Option<Box<SavedCoreState>>,
     sa: rsm_sa::Unsaved,
-    /// The newest journal entry when the SA handed over `sa`.
+    /// Number of the newest journal entry when the SA handed over `sa`.
     journaled: Option<u64>,
     gpus: Option<SavedGpus>,
     /// Events for managers that share the store.
     history: Vec<Arc<v1::Event>>,
-    /// The SA has replaced its registrations, and `sa` is later.
+    /// Whether the SA has replaced its registrations, so that `sa` is later than that.
     is_restored: bool,
     /// Requests to the shared store, and answers to them.
     orders: Vec<Order>,
-    /// The daemon ends.
+    /// Whether the daemon is ending.
     is_closing: bool,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Keeper {
     shared: Option<Handles>,
 }
 
-/// The stored state of an earlier run.
+/// State that an earlier run stored.
 pub(super) struct Kept {
     /// State of the core.
     pub(super) core: SavedCoreState,
@@ -116,8 +116,8 @@ pub(super) struct Kept {
     pub(super) gpus: StoredGpus,
 }
 
-/// Opens the store of `fabric` in `dir` (`None`: nothing survives), with the store behind it that
-/// several managers share, if there is one; returns its state.
+/// Opens the store of `fabric` in `dir` (`None` keeps nothing on disk). If several managers share a
+/// store, opens it as well. Returns the stored state.
 pub(super) fn open(
     dir: Option<&Path>,
     fabric: StoreFabric,
@@ -129,7 +129,8 @@ pub(super) fn open(
     let (mut persisted, report) = store.load().context("cannot read what was remembered")?;
     let mut owed = ChangeSet::new();
     if is_unopened {
-        // Something to commit, although nothing has changed: a commit opens the database.
+        // Something must be committed although nothing has changed, because a commit opens the
+        // database.
         owed.set_plan_generation(persisted.plan_generation);
     }
     let journal = match dir {
@@ -157,7 +158,8 @@ pub(super) fn open(
         None => (None, None),
     };
     let mut core = remembered(&persisted, &clock);
-    // If the store is new or lost records, hosts may be registered with an SA that is gone.
+    // If the store is new or lost records, hosts may be registered with an SA that no longer
+    // exists.
     core.reregister = persisted.claims.is_empty()
         || report.may_lack_records()
         || import::is_fresh(&persisted)
@@ -194,8 +196,8 @@ pub(super) fn open(
     Ok((keeper, kept, view))
 }
 
-/// The store in `dir`, and whether its database could not be opened: a finding says so, and the next
-/// commit tries again.
+/// Opens the store in `dir`. Also returns whether its database could not be opened: a finding then
+/// says so, and the next commit tries again.
 fn open_folder(
     dir: Option<&Path>,
     fabric: StoreFabric,
@@ -215,8 +217,8 @@ fn open_folder(
 }
 
 /// Starts the journal in `dir`, and adds its entries to the contents and to the changes that the
-/// store lacks. `None` where it cannot be read: a finding says so, and acknowledgements wait for no
-/// disk.
+/// store lacks. `None` where it cannot be read: a finding then says so, and acknowledgements do not
+/// wait for the disk.
 fn open_journal(
     dir: &Path,
     (persisted, owed): (&mut Persisted, &mut ChangeSet),
@@ -243,7 +245,7 @@ fn open_journal(
     )?))
 }
 
-/// The SA's part of `persisted`.
+/// Part of `persisted` that the SA needs.
 fn sa_state(persisted: &Persisted, clock: &Clock) -> rsm_sa::SavedSaState {
     rsm_sa::SavedSaState {
         groups: groups::remembered(persisted),
@@ -267,12 +269,13 @@ impl Keeper {
             .put(|latest| latest.remembered = Some(remembered));
     }
 
-    /// Takes the SA's states to store. Does not wait. The store stays open as long as this lives.
+    /// Sink for the SA's states. Does not wait. The store stays open as long as the sink lives.
     pub(super) fn sa_sink(&self) -> Box<dyn Fn(rsm_sa::Unsaved) + Send> {
         let mailbox = self.mailbox.clone();
         let journal = self.journal.as_ref().map(|(journal, _)| journal.clone());
         Box::new(move |unsaved| {
-            // The thread that appends calls this, so that `unsaved` includes all its entries.
+            // The thread that appends entries makes this call, so `unsaved` includes all its
+            // entries.
             let journaled = journal.as_ref().map(|journal| journal.last());
             mailbox.put(|latest| {
                 latest.sa.update(unsaved);
@@ -281,13 +284,13 @@ impl Keeper {
         })
     }
 
-    /// The journal, on which acknowledgements wait; `None` if nothing survives.
+    /// Journal that acknowledgements wait for; `None` if nothing is kept on disk.
     pub(super) fn journal(&self) -> Option<Arc<dyn AckJournal>> {
         let (journal, _) = self.journal.as_ref()?;
         Some(journal.clone())
     }
 
-    /// Takes GPU inventories to store. Does not wait.
+    /// Sink for GPU inventories. Does not wait.
     pub(super) fn gpu_sink(&self) -> crate::daemon::gpu_hosts::Keep {
         let mailbox = self.mailbox.clone();
         Box::new(move |saved| {
@@ -299,7 +302,7 @@ impl Keeper {
         })
     }
 
-    /// Waits until the disk has everything, and closes the store.
+    /// Waits until the disk holds everything, and closes the store.
     pub(super) fn close(self) {
         self.mailbox.put(|latest| latest.is_closing = true);
         drop(self.mailbox);
@@ -318,11 +321,11 @@ impl Keeper {
 /// State of the store's thread.
 struct Keeping {
     store: Box<dyn Store>,
-    /// The state of the disk after the next successful commit.
+    /// State of the disk after the next successful commit.
     persisted: Persisted,
-    /// The core's last state, which is in `persisted`.
+    /// Core's last state that `persisted` includes.
     known: Option<Box<SavedCoreState>>,
-    /// Changes that are not on the disk yet: the next commit repeats failed ones.
+    /// Changes that are not on the disk yet; the next commit repeats failed ones.
     owed: ChangeSet,
     journal: Option<Arc<Acknowledged>>,
     shared: Option<Shared>,
@@ -348,13 +351,13 @@ impl Keeping {
                     let rung = async { tokio::time::timeout(pause, rung.changed()).await };
                     match runtime.block_on(rung) {
                         Ok(rung) => rung.is_ok(),
-                        // No new state arrived: repeat the failed commit.
+                        // No new state has arrived, so repeat the failed commit.
                         Err(_elapsed) => true,
                     }
                 }
                 None => runtime.block_on(rung.changed()).is_ok(),
             };
-            // Do not hold views while waiting for the disk: the SA would have to copy them to
+            // Views must not be held while waiting for the disk: the SA would have to copy them to
             // change its registrations.
             let latest = std::mem::take(&mut *mailbox.lock());
             let is_last = !open || latest.is_closing;
@@ -408,7 +411,7 @@ impl Keeping {
     }
 
     /// Commits the open changes. After a failure returns the pause before the next attempt; `pause`
-    /// was the one before.
+    /// is the previous one.
     fn commit(&mut self, pause: Duration) -> Option<Duration> {
         if !self.owed.is_empty() {
             if self.shared.is_some() {
@@ -429,7 +432,7 @@ impl Keeping {
     }
 }
 
-/// The finding's text about a failed commit.
+/// Text of the finding about a failed commit.
 fn unwritten(error: &StoreError) -> String {
     let cause = std::error::Error::source(error);
     let error = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
@@ -439,7 +442,7 @@ fn unwritten(error: &StoreError) -> String {
     )
 }
 
-/// The LIDs of ports.
+/// LIDs of ports.
 fn claims(persisted: &Persisted) -> Claims {
     let claims = persisted.claims.iter().map(|(&guid, claim)| {
         let claim = Claim {
@@ -473,7 +476,8 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
         habits,
         capabilities: Arc::new(capabilities::remembered(persisted)),
         group_ids: group_ids::remembered(persisted),
-        // Of the master before: the first one of this is of everything.
+        // Stored footprints come from an earlier master; the first footprint of this run covers
+        // everything.
         footprints: Footprints::default(),
         generations: m_keys::remembered(persisted),
         local: m_keys::remembered_port(persisted),
@@ -483,7 +487,7 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
     }
 }
 
-/// The changes from `persisted` to the states in `latest`.
+/// Changes that lead from `persisted` to the states in `latest`.
 fn changes_to(
     persisted: &Persisted,
     known: Option<&SavedCoreState>,
@@ -519,7 +523,7 @@ fn changes_to(
     changes
 }
 
-/// The changes from `persisted`, which has the state `known`, to `remembered`.
+/// Changes that lead from `persisted`, which includes the state `known`, to `remembered`.
 fn changes(
     persisted: &Persisted,
     known: Option<&SavedCoreState>,
@@ -573,15 +577,15 @@ fn changes(
     changes
 }
 
-/// The entries of a table by device kind.
+/// Entries of a table that is keyed by device kind.
 fn by_kind(persisted: &Persisted, name: &'static str) -> Vec<(DeviceKind, u32)> {
     table::read(persisted, name, |key, value| {
         Some((decode_kind(key)?, decode_bits(value)?))
     })
 }
 
-/// Adds the changes that make a table hold these bits by device kind, and no others: what a device
-/// refused before a reload, and takes since, must not come back with a restart.
+/// Adds the changes after which a table holds exactly these bits by device kind. What a device
+/// refused before a reload, and accepts since, must not come back with a restart.
 fn keep_by_kind(
     persisted: &Persisted,
     name: &'static str,
@@ -594,7 +598,7 @@ fn keep_by_kind(
     table::replace(persisted, name, &rows, changes);
 }
 
-/// Vendor, device, revision, role: big-endian, 11 bytes.
+/// Encodes vendor, device, revision and role, big-endian, in 11 bytes.
 fn encode_kind(kind: DeviceKind) -> [u8; 11] {
     let mut key = [0; 11];
     key[..4].copy_from_slice(&kind.vendor.to_be_bytes());
@@ -731,7 +735,7 @@ mod tests {
         keeper.close();
     }
 
-    /// A store on a disk that is full for a while.
+    /// Store on a disk that is full for a while.
     struct Flaky {
         inner: MemoryStore,
         full: Arc<AtomicBool>,
@@ -801,7 +805,7 @@ mod tests {
         mailbox.put(|latest| latest.remembered = Some(Box::new(claimed())));
         until(|| !findings.all().is_empty());
         assert!(findings.all()[0].text.contains("export.jsonl"));
-        // No new state arrives; the thread repeats the commit all the same.
+        // The thread repeats the commit although no new state arrives.
         full.store(false, Ordering::Relaxed);
         until(|| findings.all().is_empty());
         assert!(kept.lock().claims.contains_key(&Guid(1)));

@@ -1,11 +1,10 @@
-//! Ports that may not hold what was set, links with another MTU than planned, and devices that
-//! refuse Sets.
+//! Unverified Sets, links with another MTU than planned, and devices that refuse Sets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_hardware::diff::{Changes, next_bounce};
-use rsm_hardware::sweep::doubts::{Doubt, Reading};
 use rsm_hardware::sweep::inventory::Inventory;
+use rsm_hardware::sweep::unverified::{Reading, UnverifiedSet};
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Mtu, PortInfo, PortState, VlCap};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
@@ -14,48 +13,48 @@ use rsm_model::port_info::{FieldMask, LinkMismatch};
 
 use super::Writing;
 
-/// Mismatched links that have a finding of their own; a wrong setting makes thousands.
+/// Mismatched links with findings of their own; a wrong setting causes thousands.
 const MISMATCHES_SHOWN: usize = 16;
 
 /// The result of [`Writing::settle_readings`].
 #[derive(Clone, Copy, Default, Debug)]
 pub(in super::super) struct Settled {
-    /// Ports in doubt were read: the difference must be computed again.
+    /// Ports with unverified Sets were read: the difference must be computed again.
     pub(in super::super) were_read: bool,
-    /// Devices turned out not to keep a field, which the store should know.
+    /// Whether devices turned out not to keep a field, which must be stored.
     pub(in super::super) learned: bool,
 }
 
 impl Writing {
-    /// Ends the doubts that readings answer.
+    /// Compares what ports showed in the last sweep with their unverified Sets.
     pub(in super::super) fn settle_readings(&mut self, inventory: &mut Inventory) -> Settled {
-        let doubts = inventory.doubts.iter();
-        let read: Vec<(PortKey, Doubt)> = doubts
-            .filter(|(_, doubt)| doubt.reading == Reading::New)
+        let unverified = inventory.unverified.iter();
+        let read: Vec<(PortKey, UnverifiedSet)> = unverified
+            .filter(|(_, set)| set.reading == Reading::New)
             .collect();
         let mut learned = false;
-        for &(key, doubt) in &read {
+        for &(key, set) in &read {
             let record = inventory.port(key);
             let (Some(info), Some(kind)) = (
                 record.and_then(|record| record.info.as_ref()),
                 kind_of(inventory, key),
             ) else {
-                inventory.doubts.settle(key);
+                inventory.unverified.settle(key);
                 continue;
             };
-            let open = doubt.fields.differing(&doubt.asked, info);
-            let is_reached = reached(&doubt.asked, info);
+            let open = set.fields.differing(&set.asked, info);
+            let is_reached = reached(&set.asked, info);
             let essential = open.and(FieldMask::ESSENTIAL);
             // A port that was reset since the Set holds none of its fields, and says nothing about
             // its kind of device.
-            let was_reset = info.lid() != doubt.asked.lid() || falls_short(key, info);
+            let was_reset = info.lid() != set.asked.lid() || falls_short(key, info);
             if !was_reset {
                 learned |= self.not_kept.learn(kind, open);
             }
             if is_reached && (open.is_empty() || !was_reset && essential.is_empty()) {
-                inventory.doubts.settle(key);
+                inventory.unverified.settle(key);
             } else {
-                inventory.doubts.contradict(key);
+                inventory.unverified.contradict(key);
             }
         }
         Settled {
@@ -70,24 +69,24 @@ impl Writing {
     }
 }
 
-/// Ports to read because answers to Sets left their fields open: one of each kind of device, and
-/// every port with essential fields open.
-pub(in super::super) fn ports_in_doubt(inventory: &Inventory) -> Vec<PortKey> {
+/// Ports to read because of unverified Sets: one of each kind of device, and every port with
+/// essential fields that are not verified.
+pub(in super::super) fn unverified_ports(inventory: &Inventory) -> Vec<PortKey> {
     let mut kinds = BTreeSet::new();
-    let doubts = inventory.doubts.iter();
-    let unread = doubts.filter(|(_, doubt)| doubt.reading == Reading::None);
-    let chosen = unread.filter(|(key, doubt)| {
-        let essential = doubt.fields.and(FieldMask::ESSENTIAL);
-        !essential.is_empty() || kinds.insert((kind_of(inventory, *key), doubt.fields.0))
+    let unverified = inventory.unverified.iter();
+    let unread = unverified.filter(|(_, set)| set.reading == Reading::None);
+    let chosen = unread.filter(|(key, set)| {
+        let essential = set.fields.and(FieldMask::ESSENTIAL);
+        !essential.is_empty() || kinds.insert((kind_of(inventory, *key), set.fields.0))
     });
     chosen.map(|(key, _)| key).collect()
 }
 
-/// Before a push: ends doubts of ports that no longer differ, and forgets bounced links that are
-/// Active as planned, so that they may be bounced again.
-pub(in super::super) fn end_doubts(inventory: &mut Inventory, changes: &Changes) {
-    let doubts = &mut inventory.doubts;
-    doubts.retain(|key| changes.ports.contains_key(&key));
+/// Drops, before a push, the unverified Sets of ports that no longer differ from the plan. Forgets
+/// bounced links that are Active as planned, so that they may be bounced again.
+pub(in super::super) fn drop_verified(inventory: &mut Inventory, changes: &Changes) {
+    let unverified = &mut inventory.unverified;
+    unverified.retain(|key| changes.ports.contains_key(&key));
     let mut bounced = std::mem::take(&mut inventory.bounced);
     bounced.retain(|near, far| {
         [near, far].into_iter().any(|key| {
@@ -99,7 +98,8 @@ pub(in super::super) fn end_doubts(inventory: &mut Inventory, changes: &Changes)
     inventory.bounced = bounced;
 }
 
-/// Links whose MTU or VLs are not as planned. `bounces`: the operator lets rsm reset them.
+/// Findings about links whose MTU or VLs are not as planned. `bounces` says whether the operator
+/// allows rsm to reset links.
 pub(in super::super) fn mismatch_findings(
     mismatches: &BTreeMap<PortKey, LinkMismatch>,
     inventory: &Inventory,

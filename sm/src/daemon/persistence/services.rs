@@ -1,5 +1,5 @@
-//! Services, in the store: by ServiceID, ServiceGID and ServiceP_Key. A lease is stored by its end
-//! in Unix time, so that it runs on while rsm is down.
+//! Stores services, keyed by ServiceID, ServiceGID and ServiceP_Key. Stores a lease by its end in
+//! Unix time, so that it runs on while rsm is down.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use rsm_view::publish::UnixClock;
 
 use super::table;
 
-/// The table of services.
+/// Table of services.
 const SERVICES: &str = "services";
 
-/// Milliseconds since 1970 of a lease without end.
+/// Stored end, in milliseconds since the Unix epoch, of a lease that does not end.
 const NEVER: u64 = u64::MAX;
 
 const VALUE_LEN: usize = ServiceRecord::LEN + 24;
 
-/// The stored services, with their leases at `now`. Logs and skips invalid records.
+/// Services in the store, with their leases at `now`. Logs and skips invalid records.
 pub(super) fn remembered(
     persisted: &Persisted,
     clock: &dyn UnixClock,
@@ -31,7 +31,7 @@ pub(super) fn remembered(
     table::read(persisted, SERVICES, |key, value| decode(key, value, now_ms))
 }
 
-/// Adds the changes that make `persisted` have the services of `view`.
+/// Adds the changes after which `persisted` holds the services of `view`.
 pub(super) fn changes(
     persisted: &Persisted,
     view: &ServicesView,
@@ -44,7 +44,7 @@ pub(super) fn changes(
     table::replace(persisted, SERVICES, rows, changes);
 }
 
-/// The row of a service; its removal if it is gone.
+/// Row of a service, or its removal if the service is gone.
 pub(super) fn row(view: &ServicesView, id: &Id, clock: &dyn UnixClock) -> Vec<RowChange> {
     let row = match view.get(id) {
         Some(service) => table::set(SERVICES, key(id), encode(service, clock)),
@@ -53,7 +53,7 @@ pub(super) fn row(view: &ServicesView, id: &Id, clock: &dyn UnixClock) -> Vec<Ro
     row.into_iter().collect()
 }
 
-/// In the order of [`decode`].
+/// Encodes a service in the order in which [`decode`] reads.
 fn encode(service: &Service, clock: &dyn UnixClock) -> Vec<u8> {
     let until = service.until.map_or(NEVER, |until| clock.unix_ms(until));
     let mut value = service.record.as_bytes().to_vec();
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that started this many milliseconds after 1970.
+    /// Process that started this many milliseconds after 1970.
     struct World(u64);
 
     impl UnixClock for World {
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(persisted.len(), 3);
         assert_eq!(remembered(&persisted, &before, at), services);
         assert!(change(&persisted, &view, &before).is_empty());
-        // Ten seconds later in Unix time, in another process.
+        // Another process reads the store ten seconds later in Unix time.
         let after = World(1_010_500);
         let now = remembered(&persisted, &after, Time::ZERO);
         assert_eq!(now[0], services[0]);
@@ -175,7 +175,7 @@ mod tests {
         // A clock set back by a year prolongs no lease.
         let now = remembered(&persisted, &World(0), Time::ZERO);
         assert_eq!(now[1].left, services[1].left);
-        // A service that is gone leaves the store, too.
+        // A service that is gone also leaves the store.
         let none = view_of_nothing();
         persisted.apply(&change(&persisted, &none, &before));
         assert!(persisted.is_empty());
@@ -205,7 +205,7 @@ mod tests {
         }
         let mut other = row;
         other[7] = 9;
-        // Its key and record differ, or it is too short or too long.
+        // Key and record differ, or the value is too short or too long.
         broken.set_record(&namespace, &other, &value).unwrap();
         other[7] = 10;
         broken

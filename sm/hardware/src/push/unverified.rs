@@ -1,4 +1,4 @@
-//! Answers to Sets of PortInfo that leave open whether the port holds the values.
+//! Handles answers to Sets of PortInfo that do not show whether the port holds the values.
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Attribute, PortInfo};
@@ -11,9 +11,9 @@ use crate::diff::NotKept;
 use crate::sweep::inventory::Inventory;
 
 impl Push {
-    /// Handles an answer with other values of `fields` than the Set had. If the port was read after
-    /// an earlier Set, that is a failure, or a habit of its kind of device; otherwise a sweep reads
-    /// the port after this push.
+    /// Handles an answer with other values of `fields` than the Set. If the port was read after an
+    /// earlier Set (`read`), the Set has failed, or this kind of device never keeps the fields.
+    /// Otherwise a sweep reads the port after this push.
     pub(super) fn fields_open(
         &mut self,
         not_kept: &mut NotKept,
@@ -24,7 +24,7 @@ impl Push {
     ) {
         let essential = fields.and(FieldMask::ESSENTIAL);
         if !read {
-            self.doubted |= !essential.is_empty();
+            self.has_unverified |= !essential.is_empty();
             return;
         }
         self.learned |= not_kept.learn(kind, fields);
@@ -36,9 +36,9 @@ impl Push {
         }
     }
 
-    /// Handles a refused state, which the port may have taken by itself: from Armed to Active with
-    /// the first packet (IBA 7.2.7), or by an attempt whose answer was lost. A sweep reads the
-    /// port, unless one did after an earlier refusal.
+    /// Handles a refused state, which the port may have reached by itself: from Armed to Active
+    /// with the first packet (IBA 7.2.7), or by an attempt whose answer was lost. A sweep reads the
+    /// port, unless one did so after an earlier refusal.
     pub(super) fn state_refused(
         &mut self,
         inventory: &mut Inventory,
@@ -51,8 +51,8 @@ impl Push {
         self.state_open(inventory, key, step, asked, Cause::Refused(status));
     }
 
-    /// Handles an answer without the state that was set. A sweep reads the port; if one did before,
-    /// the Set failed for `cause`.
+    /// Handles an answer without the state that was set. A sweep reads the port; if one has done so
+    /// before, the Set failed with `cause`.
     pub(super) fn state_open(
         &mut self,
         inventory: &mut Inventory,
@@ -62,10 +62,10 @@ impl Push {
         cause: Cause,
     ) {
         let fields = FieldMask::default();
-        if inventory.doubts.raise(key, fields, asked, None) {
+        if inventory.unverified.raise(key, fields, asked, None) {
             self.failed(inventory, Task::Port(key, step), cause);
         } else {
-            self.doubt(inventory, key);
+            self.await_reading(inventory, key);
             self.consider_others_after(inventory, key);
         }
     }

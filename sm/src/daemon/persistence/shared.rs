@@ -1,4 +1,4 @@
-//! The store that several managers share, beside the one of this machine.
+//! Connects the store that several managers share with the one of this machine.
 //!
 //! ```text
 //! core ── claim, release ─▶ store's thread ─▶ replica ─▶ etcd
@@ -9,10 +9,10 @@
 //! A grant with another manager's state goes through the store's thread and the SA, so that the
 //! core becomes master only when all three have that state.
 //!
-//! Rows that the holder of the epoch changes also come behind it while this manager stands by:
-//! claims, cables and generations of M_Keys go to the core, GPU inventories to the GPU hosts,
-//! events into this machine's history; the number of a plan comes after the rows that belong to it.
-//! A takeover reads the same rows once more.
+//! While this manager stands by, it also follows rows that the holder of the epoch changes: claims,
+//! cables and generations of M_Keys go to the core, GPU inventories to the GPU hosts, events into
+//! this machine's history. The number of a plan arrives after the rows that belong to it. A
+//! takeover reads the same rows once more.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -43,15 +43,15 @@ use crate::daemon::findings::{DaemonFindings, Part};
 use crate::daemon::gpu_hosts::GpuHosts;
 use crate::daemon::sa::SaRestorer;
 
-/// The table with the number of the last epoch that this machine held.
+/// Table with the number of the last epoch that this machine held.
 const TABLE: &str = "shared-epoch";
 
-/// The table's only row: a number, big-endian.
+/// Key of the table's only row. The value is that number, big-endian.
 const HELD: &[u8] = b"held";
 
-/// The input of the shared store.
+/// Inputs of the shared store.
 pub(in crate::daemon) struct SharedSetup {
-    /// Where etcd is.
+    /// Address of etcd, and how to reach it.
     pub(in crate::daemon) options: EtcdOptions,
     /// Takes events for the core.
     pub(in crate::daemon) core: mpsc::Sender<Event>,
@@ -60,7 +60,7 @@ pub(in crate::daemon) struct SharedSetup {
 /// Takes events for the managers that share the store.
 pub(in crate::daemon) type HistorySink = Box<dyn Fn(Vec<Arc<v1::Event>>) + Send>;
 
-/// A request to the store's thread, or an answer.
+/// Request to the store's thread, or an answer.
 pub(super) enum Order {
     Claim(EpochRequest),
     Release,
@@ -70,21 +70,21 @@ pub(super) enum Order {
         state: Option<Box<Persisted>>,
         unseen: Duration,
     },
-    /// The shared store does not answer a claim; the last state that it showed.
+    /// The shared store does not answer a claim. Holds the last state that it showed.
     Unreachable {
         number: u64,
         state: Box<Persisted>,
     },
-    /// More changes wait than are kept.
+    /// More changes wait for the shared store than it keeps.
     Overflowed,
     /// Another manager, which holds the epoch, has stored these rows.
     Followed(Box<Persisted>),
-    /// The manager that holds the epoch has stored this plan, and the rows that belong to it were
-    /// followed.
+    /// The manager that holds the epoch has stored this plan; the rows that belong to it came
+    /// before.
     Planned(u64),
 }
 
-/// The shared store, for the store's thread.
+/// Shared store, for the store's thread.
 pub(super) struct Shared {
     replica: ReplicaHandle,
     core: mpsc::Sender<Event>,
@@ -92,19 +92,20 @@ pub(super) struct Shared {
     gpus: Arc<OnceLock<Arc<GpuHosts>>>,
     history: SharedHistory,
     mailbox: Mailbox,
-    /// The number of the last claim, and the claim.
+    /// Number of the last claim. `last` holds the claim itself.
     claims: u64,
     last: Option<EpochRequest>,
     deposed: Arc<Mutex<Option<Epoch>>>,
-    /// The SA has not yet replaced its registrations: what it saves is out of date.
+    /// Whether the SA has yet to replace its registrations: until then, the state that it saves is
+    /// out of date.
     pub(super) awaits_sa: bool,
 }
 
-/// The shared store, for the daemon.
+/// Shared store, for the daemon.
 pub(super) struct Handles {
-    /// Where the SA's access will be.
+    /// Access to the SA, once it exists.
     restorer: Arc<OnceLock<SaRestorer>>,
-    /// Where GPU hosts and the history will be.
+    /// GPU hosts, once they exist; `recorder` likewise holds the history.
     gpus: Arc<OnceLock<Arc<GpuHosts>>>,
     recorder: Arc<OnceLock<Recorder>>,
     own: Arc<OnceLock<Guid>>,
@@ -112,7 +113,7 @@ pub(super) struct Handles {
     deposed: Arc<Mutex<Option<Epoch>>>,
 }
 
-/// The shared store, for readers.
+/// Shared store, for readers.
 pub(in crate::daemon) struct SharedView {
     replica: ReplicaHandle,
     endpoints: String,
@@ -126,22 +127,21 @@ struct Shown {
     health: Option<(Health, u64)>,
 }
 
-/// The state that another manager, the last to hold the epoch, has stored, with that epoch.
+/// State that another manager, the last to hold the epoch, has stored, with that epoch.
 type Stored = Option<(Epoch, Persisted)>;
 
-/// The shared store, as it was opened.
+/// Shared store after it was opened.
 pub(super) struct Opened {
-    /// That of this machine, which the shared one follows.
+    /// Store of this machine, which the shared store follows.
     pub(super) store: Box<dyn Store>,
     pub(super) shared: Shared,
     pub(super) view: SharedView,
-    /// The state of the shared store; `None` if it does not answer, or no manager has held the
-    /// epoch.
+    /// State of the shared store; `None` if it does not answer, or no manager has held the epoch.
     pub(super) state: Stored,
 }
 
-/// Opens the shared store behind `local`. Data of others and damaged ones are refused; a store that
-/// does not answer is not.
+/// Opens the shared store behind `local`. Refuses a store whose data are damaged or another
+/// program's; accepts one that does not answer.
 pub(super) fn open(
     setup: SharedSetup,
     local: Box<dyn Store>,
@@ -152,7 +152,8 @@ pub(super) fn open(
     let SharedSetup { options, core } = setup;
     let endpoints = options.endpoints.join(", ");
     let cannot = || format!("cannot use the shared store at {endpoints}");
-    // On a thread of its own: the client must not wait on a thread of the daemon's runtime.
+    // Looks on a thread of its own, because the client must not block a thread of the daemon's
+    // runtime.
     let opened = std::thread::scope(|scope| scope.spawn(|| look(&options)).join());
     let opened = opened.map_err(|_| anyhow::anyhow!("the client of the shared store panicked"))?;
     let (store, state) = opened.with_context(cannot)?;
@@ -165,11 +166,11 @@ pub(super) fn open(
     start(back_end, local, mailbox, clock, findings)
 }
 
-/// A shared store that was looked at.
+/// Shared store that answered, or that is to be asked later.
 pub(super) struct BackEnd {
     pub(super) store: Box<dyn SharedStore>,
     pub(super) state: Stored,
-    /// Where it is, for operators.
+    /// Addresses, for operators.
     pub(super) endpoints: String,
     /// Takes events for the core.
     pub(super) core: mpsc::Sender<Event>,
@@ -226,8 +227,8 @@ pub(super) fn start(
     })
 }
 
-/// Takes over what a manager must know before the first answer of a port that wants its M_Key, where
-/// another one has stored it later than this machine.
+/// Takes over whatever a manager must know before the first port that wants its M_Key answers, if
+/// another manager stored it later than this machine did.
 pub(super) fn begin_with(persisted: &mut Persisted, stored: Stored, owed: &mut ChangeSet) {
     let Some((epoch, rows)) = stored else { return };
     let is_own = epoch.number == held_before(persisted);
@@ -241,7 +242,8 @@ pub(super) fn begin_with(persisted: &mut Persisted, stored: Stored, owed: &mut C
     owed.merge(changes);
 }
 
-/// The store at `options`, whose data are rsm's and whole as far as it answers, and those.
+/// Opens the store at `options`, and reads its state. Refuses data that are damaged or another
+/// program's. A store that does not answer is accepted without a state.
 fn look(options: &EtcdOptions) -> Result<(EtcdStore, Stored), StoreError> {
     let mut store = EtcdStore::new(options)?;
     let loaded = store
@@ -252,7 +254,7 @@ fn look(options: &EtcdOptions) -> Result<(EtcdStore, Stored), StoreError> {
             tracing::info!(report = %report, "the shared store answers");
             seen.map(|seen| (seen.epoch, state))
         }
-        // The fabric does not wait for it; the replica reports it.
+        // The fabric does not wait for the store; the replica reports that it does not answer.
         Err(error @ StoreError::Unreachable { .. }) => {
             tracing::warn!("{error}");
             None
@@ -268,11 +270,11 @@ struct Teller {
     clock: Clock,
     findings: DaemonFindings,
     shown: Arc<Mutex<Shown>>,
-    /// The epoch that ended this manager's, for the shell to see before it sends anything.
+    /// Epoch that ended this manager's; the shell must see it before it sends anything.
     deposed: Arc<Mutex<Option<Epoch>>>,
 }
 
-/// Passes on what the replica tells.
+/// Passes on the replica's events.
 fn teller(teller: Teller) -> Box<dyn Fn(ReplicaEvent) + Send> {
     Box::new(move |event| {
         let epoch_event = match event {
@@ -319,7 +321,7 @@ fn teller(teller: Teller) -> Box<dyn Fn(ReplicaEvent) + Send> {
                 teller.show(epoch, false);
                 EpochEvent::Seen(epoch)
             }
-            // Behind the rows that belong to it.
+            // Follows the rows that belong to the plan.
             ReplicaEvent::Planned(plan) => {
                 let order = Order::Planned(plan);
                 return teller.mailbox.put(|latest| latest.orders.push(order));
@@ -398,21 +400,21 @@ impl SharedStoreSource for SharedView {
 }
 
 impl super::Keeper {
-    /// Lets a grant of the epoch replace the registrations of the SA.
+    /// Allows a grant of the epoch to replace the registrations of the SA.
     pub(in crate::daemon) fn attach_sa(&self, restorer: SaRestorer) {
         if let Some(shared) = &self.shared {
-            // The daemon has one SA.
+            // The daemon has only one SA.
             let _ = shared.restorer.set(restorer);
         }
     }
 
-    /// Lets GPU hosts and the history follow those of the master.
+    /// Allows GPU hosts and the history to follow those of the master.
     pub(in crate::daemon) fn attach(
         &self,
         gpus: Option<&Arc<GpuHosts>>,
         recorder: Option<&Recorder>,
     ) {
-        // The daemon has one of each.
+        // The daemon has only one of each.
         if let (Some(shared), Some(gpus)) = (&self.shared, gpus) {
             let _ = shared.gpus.set(gpus.clone());
         }
@@ -421,7 +423,7 @@ impl super::Keeper {
         }
     }
 
-    /// Takes events for the managers that share the store; `None` where none does. Does not wait.
+    /// Sink for events to the managers that share the store; `None` where none does. Does not wait.
     pub(in crate::daemon) fn history_sink(&self) -> Option<HistorySink> {
         let mailbox = self.mailbox.clone();
         self.shared.as_ref()?;
@@ -430,7 +432,7 @@ impl super::Keeper {
         }))
     }
 
-    /// Shows the settings of this manager to those that share the store.
+    /// Shows the settings of this manager to the others that share the store.
     pub(in crate::daemon) fn announce(&self, own: Guid, checksums: &str) {
         if let Some(shared) = self.shared.as_ref().filter(|_| !own.is_zero()) {
             let _ = shared.own.set(own);
@@ -438,13 +440,13 @@ impl super::Keeper {
         }
     }
 
-    /// The epoch that has ended this manager's since the last call: the core must know before it
+    /// Epoch that has ended this manager's since the last call. The core must know it before it
     /// sends anything.
     pub(in crate::daemon) fn take_deposed(&self) -> Option<Epoch> {
         self.shared.as_ref()?.deposed.lock().take()
     }
 
-    /// Asks the shared store. Does not wait.
+    /// Passes a request to the shared store. Does not wait.
     pub(in crate::daemon) fn ask(&self, request: EpochRequest) {
         let order = match request {
             EpochRequest::Claim { .. } => Order::Claim(request),
@@ -461,7 +463,7 @@ impl super::Keeper {
 }
 
 impl Shared {
-    /// Access for the daemon.
+    /// Handles for the daemon.
     pub(super) fn handles(&self) -> Handles {
         Handles {
             restorer: self.restorer.clone(),
@@ -473,7 +475,7 @@ impl Shared {
         }
     }
 
-    /// Adds events to the rows of the history, which the master writes.
+    /// Adds events to the rows of the history, which only the master writes.
     pub(super) fn add_history(
         &self,
         persisted: &Persisted,
@@ -528,7 +530,7 @@ impl Keeping {
                     shared.replica.release();
                 }
                 Order::Overflowed => {
-                    // As the master, whose state replaces what the store holds by then.
+                    // Claims as the master, whose state replaces what the store holds by then.
                     if let Some(EpochRequest::Claim { own, .. }) = shared.last {
                         let request = EpochRequest::Claim {
                             own,
@@ -557,7 +559,7 @@ impl Keeping {
                     let state = Some(state);
                     self.go_on_with(state, ChangeSet::new(), EpochEvent::Unreachable);
                 }
-                // A later claim or none has superseded it.
+                // A later claim has superseded it, or none is pending.
                 Order::Granted { .. } | Order::Unreachable { .. } => {}
                 Order::Followed(rows) => self.follow(&rows),
                 Order::Planned(plan) => shared.tell(EpochEvent::Planned(plan)),
@@ -565,8 +567,8 @@ impl Keeping {
         }
     }
 
-    /// Continues with the state of the shared store, if there is one, and with `more`; then the core
-    /// gets the event about it.
+    /// Takes over the state of the shared store, if there is one, together with `more`; then passes
+    /// the event about it to the core.
     fn go_on_with(
         &mut self,
         state: Option<Box<Persisted>>,
@@ -645,7 +647,7 @@ impl Keeping {
         let positions = Arc::new(super::positions::remembered(rows));
         shared.tell(EpochEvent::Positions(positions));
         let mut changes = ChangeSet::new();
-        // A restart while the shared store is away must know them, too.
+        // A restart while the shared store is unreachable must know them, too.
         if cabling::follow(&self.persisted, rows, &mut changes) {
             self.known = None;
             let cabling = cabling::remembered(rows).missing;
@@ -667,7 +669,7 @@ impl Keeping {
     }
 }
 
-/// The number of the last epoch that this machine held; 0: none.
+/// Number of the last epoch that this machine held; 0 for none.
 fn held_before(state: &Persisted) -> u64 {
     let table = Namespace::new(TABLE).ok();
     let table = table.and_then(|table| state.records.get(&table));

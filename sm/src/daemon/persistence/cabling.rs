@@ -1,9 +1,8 @@
-//! The cabling and its missing parts, in the store: a row for each node, and a row with its cables.
-//! Keys are a letter and a node's GUID.
-//! A row for each cable would be several times as many, and a row costs memory in the database and
-//! twice beside it.
+//! Stores the cabling and its missing parts: one row for each node, and one with the node's cables.
+//! Keys are a letter and a node GUID. A row for each cable would be several times as many rows, and
+//! a row costs memory in the database and twice beside it.
 //!
-//! The rows are written at the end of a pass, once ports have their final state.
+//! The rows are written at the end of a pass, when ports have their final state.
 
 use std::sync::Arc;
 
@@ -18,13 +17,13 @@ use super::table::{self, Rows};
 const NODE: u8 = b'n';
 const CABLES: u8 = b'c';
 
-/// One row.
+/// Decoded row.
 enum Row {
     Node(Guid, LostNode),
     Cables(Vec<(PortKey, LostPort)>),
 }
 
-/// The cabling at the end of the run before, with all parts as missing.
+/// Cabling at the end of the earlier run, with all parts marked as missing.
 pub(super) fn remembered(persisted: &Persisted) -> Cabling {
     let mut missing = Expected::default();
     for row in table::read(persisted, CABLING, decode) {
@@ -43,7 +42,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Cabling {
     }
 }
 
-/// Adds the changes by which `persisted` has the cabling of `rows`. Returns whether `rows` have the
+/// Adds the changes that give `persisted` the cabling of `rows`. Returns whether `rows` have the
 /// table.
 pub(super) fn follow(persisted: &Persisted, rows: &Persisted, changes: &mut ChangeSet) -> bool {
     let name = Namespace::new(CABLING).ok();
@@ -54,8 +53,8 @@ pub(super) fn follow(persisted: &Persisted, rows: &Persisted, changes: &mut Chan
     table.is_some()
 }
 
-/// Adds the changes from the cabling `before`, which `persisted` has, to `cabling`. Without
-/// `before` compares all rows.
+/// Adds the changes that turn the cabling `before`, which `persisted` holds, into `cabling`.
+/// Without `before` compares all rows.
 pub(super) fn changes(
     persisted: &Persisted,
     before: Option<&Cabling>,
@@ -89,10 +88,11 @@ pub(super) fn changes(
     }
 }
 
-/// Milliseconds since the Unix epoch; 0 if the time is not known.
+/// Time in milliseconds since the Unix epoch; 0 if it is not known.
 fn stamp(at: LostAt, clock: &impl UnixClock) -> u64 {
     match at {
-        // A present part has no time: should it go, that is after its last row was written.
+        // A present part has no time: if it disappears, that happens after its last row was
+        // written.
         LostAt::Unknown => 0,
         LostAt::Unix(unix_ms) => unix_ms,
         LostAt::Run(at) => clock.unix_ms(at),
@@ -110,7 +110,7 @@ fn key(letter: u8, guid: Guid) -> Vec<u8> {
     [&[letter][..], &guid.0.to_be_bytes()].concat()
 }
 
-/// Time, kind, number of end ports; of each its number, GUID and LID; the description.
+/// Encodes a node: time, kind, number of end ports; number, GUID and LID of each; the description.
 fn node_value(node: &LostNode, unix_ms: u64) -> Vec<u8> {
     let mut value = unix_ms.to_be_bytes().to_vec();
     value.push(node.kind.code());
@@ -125,7 +125,7 @@ fn node_value(node: &LostNode, unix_ms: u64) -> Vec<u8> {
     value
 }
 
-/// Adds a cable to those of a node: port, time, state, the other end.
+/// Appends a cable of a node: port, time, state, the other end.
 fn write_cable(cables: &mut Vec<u8>, here: PortNum, port: &LostPort, unix_ms: u64) {
     cables.push(here.0);
     cables.extend(unix_ms.to_be_bytes());
@@ -284,7 +284,8 @@ mod tests {
         changes(&persisted, None, &before, &clock, &mut set);
         persisted.apply(&set);
         for step in 1..12usize {
-            // Some go, some come back; every third time an operator accepts the missing ones.
+            // In each round some cables disappear and some return; in every third an operator
+            // accepts the missing ones.
             let gone = cables
                 .iter()
                 .copied()

@@ -1,4 +1,4 @@
-//! Subscriptions to notices, in the store: by port and number.
+//! Stores subscriptions to notices, keyed by port and number.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,29 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table;
 
-/// The table of subscriptions.
+/// Table of subscriptions.
 const SUBSCRIPTIONS: &str = "subscriptions";
 
 const KEY_LEN: usize = 10;
 const GRH_LEN: usize = 23;
 const VALUE_LEN: usize = InformInfo::LEN + 16 + 1 + 15 + GRH_LEN;
 
-/// Copies of the rows of trusted subscriptions. Earlier versions do not know this table, and read
-/// the subscriptions without it; one that they changed differs from its copy, and is not trusted.
+/// Table with copies of the rows of trusted subscriptions. Earlier versions do not know this table,
+/// and read the subscriptions without it. A subscription that they changed differs from its copy,
+/// and is not trusted.
 const TRUSTED: &str = "subscriptions-trusted";
 
-/// P_Keys of subscriptions, each behind its index in the row. Earlier versions do not know this
-/// table, and write rows with an index alone.
+/// Table of the P_Keys of subscriptions, each after its index in the row. Earlier versions do not
+/// know this table, and write rows with an index alone.
 const P_KEYS: &str = "subscriptions-p-keys";
 
-/// The flags of a value. Bit 0 meant trust in earlier versions, for an SM_Key that every host may
-/// have known: it is read and means nothing. These versions refuse values with further bits.
+/// Flag of a value: a GRH is present. In earlier versions bit 0 meant trust, for an SM_Key that
+/// every host may have known; it is accepted and means nothing. Those versions refuse values with
+/// further bits.
 const HAS_GRH: u8 = 1 << 1;
 const FLAGS_END: u8 = 1 << 2;
 
-/// The stored subscriptions. Logs and skips invalid records.
+/// Subscriptions in the store. Logs and skips invalid records.
 pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedSubscription> {
     let copy = |key: &[u8], value: &[u8]| Some((key.to_vec(), value.to_vec()));
     let trusted: table::Rows = table::read(persisted, TRUSTED, copy).into_iter().collect();
@@ -56,7 +58,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedSubscription> {
     })
 }
 
-/// Adds the changes that make `persisted` have the subscriptions of `view`.
+/// Adds the changes after which `persisted` holds the subscriptions of `view`.
 pub(super) fn changes(persisted: &Persisted, view: &SubscriptionsView, changes: &mut ChangeSet) {
     let rows = view.save().map(|saved| encode(&saved));
     table::replace(persisted, SUBSCRIPTIONS, rows, changes);
@@ -68,7 +70,7 @@ pub(super) fn changes(persisted: &Persisted, view: &SubscriptionsView, changes: 
     table::replace(persisted, P_KEYS, p_keys, changes);
 }
 
-/// The rows of all subscriptions of a port.
+/// Rows of all subscriptions of a port.
 pub(super) fn rows(view: &SubscriptionsView, port: Guid) -> Vec<RowChange> {
     let before = SubscriptionId { port, number: 0 };
     let saved = view
@@ -93,7 +95,7 @@ fn key_of(saved: &SavedSubscription) -> Vec<u8> {
     key
 }
 
-/// The value of a row of [`P_KEYS`]; `None` where the P_Key is not known.
+/// Value of a row of [`P_KEYS`]; `None` where the P_Key is not known.
 fn p_key_of(saved: &SavedSubscription) -> Option<Vec<u8>> {
     let p_key = saved.p_key?;
     let mut value = saved.address.pkey_index.to_be_bytes().to_vec();
@@ -101,7 +103,8 @@ fn p_key_of(saved: &SavedSubscription) -> Option<Vec<u8>> {
     Some(value)
 }
 
-/// Numbers big-endian, in the order of [`decode`]. Absent fields are zero.
+/// Encodes a subscription, numbers big-endian, in the order in which [`decode`] reads. Absent
+/// fields are zero.
 fn encode(saved: &SavedSubscription) -> (Vec<u8>, Vec<u8>) {
     let key = key_of(saved);
     let address = &saved.address;
@@ -127,7 +130,8 @@ fn encode(saved: &SavedSubscription) -> (Vec<u8>, Vec<u8>) {
     (key, value)
 }
 
-/// The subscription of a row; that it is trusted is in [`TRUSTED`], its P_Key in [`P_KEYS`].
+/// Decodes the subscription of a row. [`TRUSTED`] tells whether it is trusted, [`P_KEYS`] holds its
+/// P_Key.
 fn decode(key: &[u8], value: &[u8]) -> Option<SavedSubscription> {
     let key: &[u8; KEY_LEN] = key.try_into().ok()?;
     let (port, number) = key.split_first_chunk::<8>()?;
@@ -159,7 +163,7 @@ fn decode(key: &[u8], value: &[u8]) -> Option<SavedSubscription> {
         path_bits,
         grh: (flags & HAS_GRH != 0).then_some(grh),
     };
-    // Valid subscriptions only: no request can bring other values.
+    // Accepts valid subscriptions only: no request can bring other values.
     let is_sound = flags < FLAGS_END && sl < 16 && path_bits < 128 && grh.flow_label < 1 << 20;
     is_sound.then_some(SavedSubscription {
         port: Guid(u64::from_be_bytes(*port)),
@@ -180,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// Where the flags are in a value.
+    /// Offset of the flags in a value.
     const FLAGS_AT: usize = InformInfo::LEN + 16;
 
     fn some() -> Vec<SavedSubscription> {

@@ -1,4 +1,4 @@
-//! Unhealthy ports, in the store: a row for each.
+//! Stores unhealthy ports, one row for each.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use rsm_view::publish::UnixClock;
 
 use super::table::{self, Rows};
 
-/// The table of unhealthy ports. Its keys are a node's GUID and a port.
+/// Table of unhealthy ports. Its keys are a node GUID and a port.
 const UNHEALTHY: &str = "unhealthy";
 
-/// The longest text that is stored, in bytes.
+/// Longest text that is stored, in bytes.
 const TEXT_MAX: usize = 1024;
 
-/// A row.
+/// Decoded row.
 struct Row {
     port: PortKey,
     limits: u64,
@@ -24,7 +24,7 @@ struct Row {
     illness: SavedIllness,
 }
 
-/// The stored unhealthy ports that are not healthy again by now. Logs and skips invalid records.
+/// Unhealthy ports in the store that are not healthy again by now. Logs and skips invalid records.
 pub(super) fn remembered(persisted: &Persisted, clock: &dyn UnixClock) -> SavedHealth {
     let now = clock.now();
     let mut health = SavedHealth::default();
@@ -44,7 +44,7 @@ pub(super) fn remembered(persisted: &Persisted, clock: &dyn UnixClock) -> SavedH
     health
 }
 
-/// Adds the changes that make `persisted` have these unhealthy ports.
+/// Adds the changes after which `persisted` holds these unhealthy ports.
 pub(super) fn changes(
     persisted: &Persisted,
     health: &SavedHealth,
@@ -66,16 +66,16 @@ fn key(port: PortKey) -> Vec<u8> {
     [&port.node.0.to_be_bytes()[..], &[port.port.0]].concat()
 }
 
-/// When it is healthy again (8 bytes, seconds since 1970), how long it must be quiet (8, seconds),
-/// the checksum of the limits (8), the excess (8), symptoms (4), times (4), isolated (1), and the
-/// text; big-endian.
+/// Encodes when the port is healthy again (8 bytes, seconds since the Unix epoch), how long it must
+/// be quiet (8, seconds), the checksum of the limits (8), the excess (8), symptoms (4), times (4),
+/// isolated (1), and the text; big-endian.
 fn encode(
     limits: u64,
     is_isolated: bool,
     illness: &SavedIllness,
     clock: &dyn UnixClock,
 ) -> Vec<u8> {
-    // In seconds: a restart does not write rows anew for parts of one.
+    // Stored in seconds, so that a restart does not rewrite rows for fractions of a second.
     let ends = clock.unix_ms(illness.ends) / 1000;
     let mut value = ends.to_be_bytes().to_vec();
     value.extend(illness.quiet.as_secs().to_be_bytes());
@@ -109,7 +109,8 @@ fn decode(key: &[u8], value: &[u8], now: Time, now_ms: u64) -> Option<Row> {
     }
     let quiet = Duration::from_secs(u64::from_be_bytes(*quiet));
     let ends_ms = u64::from_be_bytes(*ends).checked_mul(1000)?;
-    // A clock that was set back does not make it ill for longer than after an error now.
+    // A clock that was set back must not keep the port ill for longer than an error that occurs now
+    // would.
     let left = Duration::from_millis(ends_ms.saturating_sub(now_ms)).min(quiet);
     Some(Row {
         port,
@@ -134,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// A run that began at this millisecond since 1970.
+    /// Run that began this many milliseconds after 1970.
     struct Run(u64);
 
     impl UnixClock for Run {
@@ -183,7 +184,7 @@ mod tests {
         let mut persisted = Persisted::default();
         persisted.apply(&change(&persisted, &saved(), &before));
         assert!(change(&persisted, &saved(), &before).is_empty());
-        // Ten minutes and a second later only the second one is.
+        // Ten minutes and a second later only the second port is still ill.
         let after = remembered(&persisted, &Run(before.0 + 601_000));
         let mut expected = saved();
         expected.ill.pop_first();
@@ -192,7 +193,7 @@ mod tests {
             .values_mut()
             .for_each(|illness| illness.ends = at(599));
         assert_eq!(after, expected);
-        // A clock that was set back by a year does not lengthen it.
+        // A clock that was set back by a year does not lengthen the time.
         let after = remembered(&persisted, &Run(before.0 - 31_536_000_000));
         let longest = after.ill.values().map(|illness| illness.ends).max();
         assert_eq!(longest, Some(at(1200)));

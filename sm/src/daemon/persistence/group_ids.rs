@@ -1,4 +1,4 @@
-//! Groups of leaves for adaptive routing, a row for each leaf.
+//! Stores groups of leaves for adaptive routing, one row for each leaf.
 
 use rsm_ids::Guid;
 use rsm_routing::adaptive::GroupIds;
@@ -8,7 +8,7 @@ use super::table::{self, Rows};
 
 const TABLE: &str = "adaptive-groups";
 
-/// The groups in the store.
+/// Groups in the store.
 pub(super) fn remembered(persisted: &Persisted) -> GroupIds {
     GroupIds::from_pairs(table::read(persisted, TABLE, |leaf, group| {
         let leaf = Guid(u64::from_be_bytes(leaf.try_into().ok()?));
@@ -16,7 +16,7 @@ pub(super) fn remembered(persisted: &Persisted) -> GroupIds {
     }))
 }
 
-/// The changes after which the store holds `ids`.
+/// Adds the changes after which the store holds `ids`.
 pub(super) fn changes(persisted: &Persisted, ids: &GroupIds, changes: &mut ChangeSet) {
     let row =
         |(leaf, group): (Guid, u16)| (leaf.0.to_be_bytes().to_vec(), group.to_be_bytes().to_vec());

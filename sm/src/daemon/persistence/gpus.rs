@@ -1,4 +1,4 @@
-//! GPU inventories, in the store.
+//! Stores GPU inventories.
 //!
 //! ```text
 //! table gpu-hosts   "h" NAME 0 PART   the text of a host's inventory, in parts of 60,000 bytes
@@ -7,9 +7,9 @@
 //! table gpu-seen    PAGE              when the hosts whose names have this hash last reported
 //! ```
 //!
-//! Part 0 of a text begins with the version (1 byte), the number of parts (1), the time of the import
-//! (8) and the checksum of the whole text (8), big-endian. A text that cannot be read costs its own
-//! host and no other.
+//! Part 0 of a text begins with the version (1 byte), the number of parts (1), the time of the
+//! import (8) and the checksum of the whole text (8), big-endian. A text that cannot be read loses
+//! only its own host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -24,26 +24,27 @@ use super::gpu_files::{self, OldFiles};
 use super::table::{self, Rows};
 use crate::daemon::gpu_hosts::SavedGpus;
 
-/// The table of inventories.
+/// Table of inventories.
 const HOSTS: &str = "gpu-hosts";
-/// The table of times.
+/// Table of report times.
 const SEEN: &str = "gpu-seen";
 
-/// The key of the row that tells a store without hosts from one of an earlier version.
+/// Key of the row that distinguishes a store without hosts from one of an earlier version.
 const MARKER: &[u8] = b"v";
 const VERSION: u8 = 1;
 const HEADER: usize = 1 + 1 + 8 + 8;
 
-/// Bytes of a part: with its header and its key it fits into a row.
+/// Length of a part in bytes: with its header and its key it fits into a row.
 const PART: usize = 60_000;
 
-/// The longest text of a host, in bytes; one with eight GPUs has some 4,000.
+/// Longest text of a host, in bytes; a host with eight GPUs takes some 4,000.
 pub(in crate::daemon) const TEXT_MAX: usize = 8 * PART;
 
-/// Bits of the hash by which the times of hosts share rows: at 45,056 hosts a row has about 44.
+/// Bits of the hash that assigns the times of hosts to rows: with 45,056 hosts a row holds about 44
+/// times.
 const PAGE_BITS: u32 = 10;
 
-/// Whose inventory a text is.
+/// Kind of machine that a text describes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Kind {
     Host,
@@ -67,32 +68,33 @@ impl Kind {
     }
 }
 
-/// The inventories of a store.
+/// Inventories of a store.
 #[derive(Clone, Default, Debug)]
 pub(in crate::daemon) struct StoredGpus {
-    /// The inventories, with the times of their imports.
+    /// Inventories, with the times of their imports.
     pub(in crate::daemon) inventory: GpuInventory,
-    /// When hosts last reported, in seconds since the Unix epoch; hosts that are not here have not
-    /// since their import.
+    /// Host name → time of the last report, in seconds since the Unix epoch. Hosts that are not
+    /// here have not reported since their import.
     pub(in crate::daemon) seen: BTreeMap<String, u64>,
-    /// Hosts whose inventories cannot be read, or keys in hexadecimal that name none.
+    /// Hosts whose inventories cannot be read; for a key that names no host, the key in
+    /// hexadecimal.
     pub(in crate::daemon) unreadable: BTreeSet<String>,
-    /// Whether the store was written by a version that keeps inventories in it.
+    /// Whether a version that keeps inventories in the store wrote it.
     pub(in crate::daemon) is_complete: bool,
 }
 
-/// GPU inventories, between the store and [`GpuHosts`](crate::daemon::gpu_hosts::GpuHosts).
+/// Keeps GPU inventories in the store, for [`GpuHosts`](crate::daemon::gpu_hosts::GpuHosts).
 #[derive(Default)]
 pub(in crate::daemon) struct GpuRows {
     pub(in crate::daemon) reader: GpuReader,
-    /// Inventories that the store has.
+    /// Inventories that the store holds; `None` where they are not known.
     pub(super) known: Option<Arc<GpuInventory>>,
-    /// Files of an earlier version, until the store has what they hold.
+    /// Files of an earlier version, until the store holds their inventories.
     old: Option<OldFiles>,
 }
 
 impl GpuRows {
-    /// Reads those in `persisted`, and adds those in files of an earlier version.
+    /// Reads the inventories in `persisted`, and adds those in files of an earlier version.
     pub(super) fn open(
         dir: Option<&Path>,
         persisted: &mut Persisted,
@@ -114,7 +116,7 @@ impl GpuRows {
         (rows, stored)
     }
 
-    /// Adds the changes that make `persisted` have these inventories.
+    /// Adds the changes after which `persisted` holds these inventories.
     pub(in crate::daemon) fn changes(
         &mut self,
         persisted: &Persisted,
@@ -128,7 +130,7 @@ impl GpuRows {
         self.known = Some(saved.inventory);
     }
 
-    /// All changes so far are on the disk.
+    /// Notes that all changes so far are on the disk.
     pub(super) fn stored(&mut self) {
         if let Some(old) = self.old.take() {
             old.remove();
@@ -136,14 +138,14 @@ impl GpuRows {
     }
 }
 
-/// The parts of a text, each with its number.
+/// Parts of a text, each with its number.
 type Parts<'a> = Vec<(u8, &'a [u8])>;
 
-/// Reads inventories again and again, and decodes only texts that changed.
+/// Reads inventories repeatedly, and decodes only texts that changed.
 #[derive(Default)]
 pub(in crate::daemon) struct GpuReader {
     inventory: GpuInventory,
-    /// The checksums of the texts in `inventory`.
+    /// Checksums of the texts in `inventory`.
     sums: BTreeMap<(Kind, String), u64>,
 }
 
@@ -191,7 +193,7 @@ impl GpuReader {
         };
     }
 
-    /// Takes in the text of a name, unless it is the one of before.
+    /// Takes in the text of a name, unless it is unchanged.
     fn take(&mut self, key: &(Kind, String), parts: &[(u8, &[u8])]) -> Result<(), String> {
         let (header, text) = assemble(parts)?;
         let (kind, name) = key;
@@ -223,13 +225,13 @@ pub(in crate::daemon) fn set_machine_type(
     inventory.set_default(Some(name))
 }
 
-/// Bytes of an inventory's text in the store.
+/// Length of an inventory's text in the store, in bytes.
 pub(in crate::daemon) fn stored_bytes(host: &HostInventory) -> usize {
     to_compact_json(host).len()
 }
 
-/// Adds the changes that make `persisted` have these inventories, and the machine type in force of
-/// the others. Inventories that `known`, a part of `persisted`, has as well are not compared.
+/// Adds the changes after which `persisted` holds these inventories, and the machine type of the
+/// other hosts. Inventories that `known`, a part of `persisted`, holds as well are not compared.
 pub(super) fn changes(
     persisted: &Persisted,
     known: Option<&GpuInventory>,
@@ -271,7 +273,7 @@ pub(super) fn changes(
     }
 }
 
-/// Adds the changes that give the text of a name these parts and no others.
+/// Adds the changes that give the text of a name exactly these parts.
 fn put(
     (kind, name): (Kind, &str),
     imported: u64,
@@ -299,7 +301,7 @@ fn put(
     }
 }
 
-/// Adds the changes that make `persisted` have these times of reports.
+/// Adds the changes after which `persisted` holds these times of reports.
 pub(super) fn seen_changes(
     persisted: &Persisted,
     seen: &BTreeMap<String, u64>,
@@ -321,13 +323,13 @@ pub(super) fn seen_changes(
     table::replace(persisted, SEEN, &pages, changes);
 }
 
-/// The fields before the text of part 0.
+/// Header fields before the text of part 0.
 struct Header {
     imported: u64,
     sum: u64,
 }
 
-/// The header of a text, and the text.
+/// Joins the parts of a text, and returns its header and content.
 fn assemble(parts: &[(u8, &[u8])]) -> Result<(Header, Vec<u8>), String> {
     let first = parts.first().filter(|(number, _)| *number == 0);
     let (_, first) = first.ok_or("its first part is missing")?;
@@ -384,7 +386,7 @@ mod tests {
 
     use super::*;
 
-    /// A host with a GPU whose model has so many letters.
+    /// Creates a host with one GPU whose model name has `bytes` letters.
     fn host(bytes: usize) -> HostInventory {
         let json = format!(
             r#"{{"version":1,"gpus":[{{"index":0}}],"hca_ports":[{{"device":"mlx5_{bytes}","port":1}}],"tiers":[["PIX"]]}}"#
@@ -418,7 +420,7 @@ mod tests {
         let mut persisted = Persisted::default();
         let mut wanted = with(&[("gpu-1", 0), ("gpu-2", 0), ("gpu-10", 0)]);
         set_machine_type(&mut wanted, "dgx", &host(0)).unwrap();
-        // The marker, three hosts and the machine type.
+        // Expects the marker, three hosts and the machine type.
         assert_eq!(change(&mut persisted, None, &wanted), 5);
         assert_eq!(change(&mut persisted, None, &wanted), 0);
         let mut reader = GpuReader::default();
@@ -434,7 +436,7 @@ mod tests {
         assert_eq!(change(&mut persisted, None, &wanted), 1);
         let again = reader.read(&persisted).inventory;
         assert_eq!(again.hosts(), wanted.hosts());
-        // A text of before is not decoded again.
+        // An unchanged text is not decoded again.
         let same = |name: &str| {
             let (a, b) = (&again.hosts()[name], &stored.inventory.hosts()[name]);
             Arc::ptr_eq(&a.inventory, &b.inventory)
@@ -455,7 +457,8 @@ mod tests {
         change(&mut whole, None, &wanted);
         let value = whole.records[&table][&key[..]].to_vec();
         for at in 0..value.len() {
-            // The time of the import is not covered: it only makes a host look older.
+            // The checksum does not cover the time of the import: a wrong time only makes a host
+            // look older.
             if (2..10).contains(&at) {
                 continue;
             }

@@ -1,20 +1,20 @@
-//! Whether the master was writing hardware, in a store that several managers share.
+//! Stores whether the master was writing hardware, for managers that share the store.
 
 use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 
-/// The table. It has one row while hardware is being written, and none otherwise.
+/// Table that has one row while hardware is being written, and none otherwise.
 const PUSHING: &str = "pushing";
 
-/// The key of that row, whose value is empty.
+/// Key of the row, whose value is empty.
 const KEY: &[u8] = b"now";
 
 pub(super) fn remembered(persisted: &Persisted) -> bool {
     !table::read(persisted, PUSHING, |_, _| Some(())).is_empty()
 }
 
-/// Adds the changes that make `persisted` have this state.
+/// Adds the changes after which `persisted` holds this state.
 pub(super) fn changes(persisted: &Persisted, is_pushing: bool, changes: &mut ChangeSet) {
     let mut rows = Rows::new();
     if is_pushing {

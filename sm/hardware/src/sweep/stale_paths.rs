@@ -1,13 +1,15 @@
-//! Answers that came from another node than the asked one, because cables were moved.
+//! Directed routes that lead to another node than the asked one, because cables were moved.
 //!
-//! A directed route names ports, not nodes, and no attribute but NodeInfo names its node. Where a
-//! sweep finds a known node behind another port than before, what it asked along the old routes may
-//! have been answered by others, and a cable found there may be another node's. Once such a sweep
-//! has all its answers, it follows its routes over the cables as they are now, and asks again
-//! whatever was asked along one that does not arrive; and behind each port whose cable was found
-//! elsewhere. Sets and the Gets of sweeps before may have gone astray, too, if cables between switches
-//! were moved, and in a race between cables and answers one switch may seem to be two: after either,
-//! everything is read again.
+//! A directed route names ports, not nodes, and no attribute but NodeInfo names its node. If a
+//! sweep finds a known node behind another port than before, other nodes may have answered requests
+//! along the old routes, and a cable found there may be another node's. Once such a sweep has all
+//! its answers, it follows its routes over the cables as they are now. It repeats each request
+//! whose route no longer arrives, and asks for NodeInfo behind each port whose cable was found
+//! elsewhere.
+//!
+//! If cables between switches were moved, Sets and the Gets of earlier sweeps may have reached the
+//! wrong switch, too. In a race between cables and answers, one switch may seem to be two. After
+//! either, a full sweep follows.
 
 use std::collections::BTreeSet;
 
@@ -20,17 +22,18 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
 
-/// How often one sweep asks again: two nodes with one GUID move a cable with each answer.
+/// Rounds of repeated requests in one sweep. Two nodes with one GUID seem to move a cable with each
+/// answer, and would repeat them without end.
 const ROUNDS_MAX: u8 = 3;
 
-/// The moved cables that a sweep has found.
+/// Moved cables that a sweep has found.
 #[derive(Default, Debug)]
 pub(super) struct Moves {
-    /// A known node was met behind another port, since the last look.
+    /// Whether a known node was found behind another port since the last round.
     is_due: bool,
     /// Ports that lost their cable to another one.
     displaced: BTreeSet<PortKey>,
-    /// A cable between switches is another than before.
+    /// Whether a cable between switches differs from the former one.
     is_of_trunk: bool,
     /// See [`Sweep::moved_hosts`].
     hosts: BTreeSet<PortKey>,
@@ -38,7 +41,7 @@ pub(super) struct Moves {
 }
 
 impl Sweep {
-    /// Notes that a cable is about to be found between two ports, one of which had another.
+    /// Records that a cable is about to be added between two ports, one of which had another one.
     pub(super) fn note_move(&mut self, inventory: &Inventory, a: PortKey, b: PortKey) {
         self.moves.is_due = true;
         let is_switch = |key: PortKey| inventory.is_switch(key.node);
@@ -49,29 +52,29 @@ impl Sweep {
         }
     }
 
-    /// Notes that the cable known at `from` is not there any longer.
+    /// Records that the cable known at `from` is no longer there.
     pub(super) fn note_displaced(&mut self, inventory: &Inventory, from: PortKey) {
         self.moves.is_due = true;
         let peer = inventory.port(from).and_then(|port| port.peer);
         self.moves.displaced.extend(peer);
     }
 
-    /// Notes a port of a host that was met behind another cable than before.
+    /// Records a port of a host that was found behind another cable than before.
     pub(super) fn note_moved_host(&mut self, host: PortKey) {
         self.moves.hosts.insert(host);
     }
 
-    /// Asks again what may have been answered by another node than the asked one. Returns whether
-    /// anything was.
-    pub fn ask_astray_again(&mut self, inventory: &mut Inventory) -> bool {
+    /// Repeats the requests that another node than the asked one may have answered. Returns whether
+    /// there were any.
+    pub fn retry_stale_paths(&mut self, inventory: &mut Inventory) -> bool {
         let is_due = std::mem::take(&mut self.moves.is_due) && self.moves.rounds < ROUNDS_MAX;
         let displaced = std::mem::take(&mut self.moves.displaced);
-        // A full sweep goes along the cables that it finds.
+        // A full sweep follows the cables that it finds.
         if !is_due || matches!(self.scope, SweepScope::Full { .. }) {
             return false;
         }
         if self.is_outward() {
-            // Its paths are those of the search until its end. All is read after it.
+            // Until the search outwards ends, its paths are used. Everything is read after it.
             self.moves.is_of_trunk = true;
             return false;
         }
@@ -85,19 +88,19 @@ impl Sweep {
         let asked: BTreeSet<(Guid, Query)> = asked
             .filter_map(|&query| Some((switch_on_the_way(inventory, query)?, query)))
             .collect();
-        let mut astray: BTreeSet<Guid> = asked.iter().map(|&(guid, _)| guid).collect();
-        astray.retain(|&guid| {
+        let mut stale: BTreeSet<Guid> = asked.iter().map(|&(guid, _)| guid).collect();
+        stale.retain(|&guid| {
             let report = self.targets.get(&guid).copied().flatten();
             let path = inventory.node(guid).map(|node| node.path);
             let mut routes = report.into_iter().chain(path);
             routes.any(|route| !arrives(inventory, route, guid))
         });
-        if bare.is_empty() && astray.is_empty() {
+        if bare.is_empty() && stale.is_empty() {
             return false;
         }
         paths::refresh(inventory);
-        for (guid, query) in asked.into_iter().filter(|(guid, _)| astray.contains(guid)) {
-            // The way of its report may be the one that went astray.
+        for (guid, query) in asked.into_iter().filter(|(guid, _)| stale.contains(guid)) {
+            // The report may have come along a stale path: the switch is asked along its new one.
             self.targets.entry(guid).and_modify(|way| *way = None);
             self.again(query);
         }
@@ -107,7 +110,8 @@ impl Sweep {
         true
     }
 
-    /// Whether what this sweep or an earlier one has read, or a push has set, may be another node's.
+    /// Whether an answer to this sweep or an earlier one, or a Set of a push, may have been another
+    /// node's.
     pub fn is_contradicted(&self, inventory: &Inventory) -> bool {
         let is_full = matches!(self.scope, SweepScope::Full { .. });
         let faults = &inventory.faults;
@@ -127,8 +131,8 @@ impl Sweep {
         !is_full && (self.moves.is_of_trunk || has_switch_twice())
     }
 
-    /// Ports of hosts that were met behind another cable than before: an answer that was on its way
-    /// from another host may have come last, so that they are read once more.
+    /// Ports of hosts that were found behind another cable than before. They are read once more,
+    /// because a late answer from another host may have come last.
     pub fn moved_hosts(&mut self) -> BTreeSet<PortKey> {
         std::mem::take(&mut self.moves.hosts)
     }
@@ -138,7 +142,8 @@ fn lacks_neighbour(port: &InventoryPort) -> bool {
     port.peer.is_none() && port.state().is_some_and(|state| state != PortState::Down)
 }
 
-/// The switch whose route decides who answers a query: the asked one, or the one beside a host.
+/// The switch whose route decides which node answers a query: the asked switch, or the one at a
+/// host. `None` if it is not known.
 pub(super) fn switch_on_the_way(inventory: &Inventory, query: Query) -> Option<Guid> {
     let key = match query {
         Query::Node(from) => from?,

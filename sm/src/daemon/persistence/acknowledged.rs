@@ -1,4 +1,4 @@
-//! The journal: registrations are on the disk before the SA acknowledges them.
+//! Journal: registrations are on the disk before the SA acknowledges them.
 //!
 //! ```text
 //! request ─▶ SA ─▶ rows ─▶ append ─▶ thread: write, flush ─▶ durable ─▶ the answer
@@ -23,20 +23,20 @@ use crate::daemon::clock::Clock;
 use crate::daemon::findings::{DaemonFindings, Part};
 use crate::daemon::sa::{AckJournal, HELD_AT_MOST, Wake};
 
-/// The table with the number of the last entry that the database has.
+/// Table that holds the number of the last journal entry that the database includes.
 const TABLE: &str = "journal";
 
-/// The table's only row: the number of the last entry that the database has, big-endian.
+/// Key of the table's only row. The value is that number, big-endian.
 const COVERED: &[u8] = b"covered";
 
-/// Bytes that may wait to be written: the requests of a whole subnet's hosts in one second. Beyond
-/// it answers do not wait.
+/// Upper bound of the bytes that wait to be written: the requests of a whole subnet's hosts in one
+/// second. Beyond it answers do not wait for the disk.
 const MAX_WAITING: usize = 16 << 20;
 
 /// Time between two attempts on a disk that fails.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// The number of the last entry that the database has.
+/// Number of the last entry that the database includes.
 pub(super) fn covered(persisted: &Persisted) -> u64 {
     let namespace = Namespace::new(TABLE).ok();
     let table = namespace.and_then(|namespace| persisted.records.get(&namespace));
@@ -45,7 +45,7 @@ pub(super) fn covered(persisted: &Persisted) -> u64 {
     bytes.map_or(0, u64::from_be_bytes)
 }
 
-/// Adds to `changes` that they include the journal up to entry `number`.
+/// Notes in `changes` that they include the journal up to entry `number`.
 pub(super) fn cover(number: u64, changes: &mut ChangeSet) {
     if let Ok(namespace) = Namespace::new(TABLE)
         && let Err(error) = changes.set_record(&namespace, COVERED, &number.to_be_bytes())
@@ -54,7 +54,7 @@ pub(super) fn cover(number: u64, changes: &mut ChangeSet) {
     }
 }
 
-/// The changes that bring the database up to date with `entries`.
+/// Changes that bring the database up to date with `entries`.
 pub(super) fn replay(persisted: &Persisted, entries: Vec<JournalEntry>) -> ChangeSet {
     let known = covered(persisted);
     let mut state = persisted.clone();
@@ -78,7 +78,7 @@ fn change(state: &Persisted, row: &RowChange) -> ChangeSet {
     let mut changes = ChangeSet::new();
     match row {
         RowChange::Set { table, key, value } => {
-            // `RowChange` was made with valid lengths.
+            // `RowChange` was created with valid lengths.
             if let Err(error) = changes.set_record(table, key, value) {
                 tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
             }
@@ -97,17 +97,18 @@ fn change(state: &Persisted, row: &RowChange) -> ChangeSet {
 struct Work {
     /// Encoded entries.
     entries: Vec<u8>,
-    /// The number of the last one.
+    /// Number of the last entry.
     last: u64,
-    /// The number of the last entry that the database has.
+    /// Number of the last entry that the database includes.
     covered: u64,
-    /// The last attempt failed: one without entries shows whether the disk is back.
+    /// Whether the last attempt failed: an attempt without entries then shows whether the disk is
+    /// back.
     is_repeated: bool,
 }
 
 impl Work {
-    /// Drops what the database has, and writes the entries. `dropped`: the number up to which that
-    /// was done before.
+    /// Drops the entries that the database includes, and writes the new ones. Earlier calls have
+    /// already dropped entries up to number `dropped`.
     fn on(&self, journal: &mut journal::Journal, dropped: u64) -> Result<(), StoreError> {
         if self.covered > dropped {
             journal.covered(self.covered)?;
@@ -119,12 +120,12 @@ impl Work {
     }
 }
 
-/// The journal, shared by the SA and the thread of the store.
+/// Journal that the SA and the thread of the store share.
 pub(super) struct Acknowledged {
     clock: Clock,
     state: Mutex<State>,
     bell: Condvar,
-    /// The number of the last entry that answers no longer wait for.
+    /// Number of the last entry that answers no longer wait for.
     durable: AtomicU64,
     wake: OnceLock<Wake>,
 }
@@ -133,26 +134,26 @@ pub(super) struct Acknowledged {
 struct State {
     /// Encoded entries that wait for the thread.
     waiting: Vec<u8>,
-    /// The number of the newest entry.
+    /// Number of the newest entry.
     last: u64,
-    /// The number of the last entry that the database has.
+    /// Number of the last entry that the database includes.
     covered: u64,
-    /// The last attempt on the disk failed. `waiting` is written with the next one, so that the
-    /// journal lacks none of the entries between two that it has.
+    /// Whether the last attempt on the disk failed. The next attempt writes all of `waiting`, so
+    /// that the journal has no gap between two entries.
     is_failing: bool,
-    /// More than [`MAX_WAITING`] bytes waited, and were given up: the journal takes no entries until
-    /// the database has these.
+    /// Whether more than [`MAX_WAITING`] bytes waited and were dropped. The journal then takes no
+    /// entries until the database includes the dropped ones.
     is_broken: bool,
     closing: bool,
 }
 
 impl State {
-    /// Whether the database has the entries that were given up.
+    /// Tells whether the database includes the entries that were dropped.
     fn is_mended(&self) -> bool {
         self.is_broken && self.covered >= self.last
     }
 
-    /// Gives up the entries that wait, where they are too many.
+    /// Drops the waiting entries if they are too many.
     fn bound(&mut self) {
         if self.waiting.len() > MAX_WAITING {
             self.is_broken = true;
@@ -192,12 +193,12 @@ impl Acknowledged {
         Ok((acknowledged, thread))
     }
 
-    /// The number of the newest entry.
+    /// Number of the newest entry.
     pub(super) fn last(&self) -> u64 {
         self.state.lock().last
     }
 
-    /// Notes that the database has everything up to this entry.
+    /// Notes that the database includes everything up to this entry.
     pub(super) fn cover(&self, number: u64) {
         self.state.lock().covered = number;
         self.bell.notify_one();
@@ -226,7 +227,7 @@ impl Acknowledged {
         }
     }
 
-    /// Waits for work, or while the disk fails until the next attempt is due; `None` at the end.
+    /// Waits for work, or until the next attempt is due while the disk fails; `None` at the end.
     fn wait(&self, dropped: u64) -> Option<Work> {
         let mut state = self.state.lock();
         let mut is_due = false;
@@ -244,7 +245,8 @@ impl Acknowledged {
                 return None;
             }
             if state.is_failing {
-                // What comes meanwhile waits as well: each attempt may take long.
+                // Entries that arrive in the meantime wait as well, because each attempt may take
+                // long.
                 let until = now() + AGAIN;
                 while !state.closing && !self.bell.wait_until(&mut state, until).timed_out() {}
                 is_due = true;
@@ -273,8 +275,8 @@ impl Acknowledged {
         }
     }
 
-    /// Keeps the work for the next attempt. Answers go out all the same: the fabric works without a
-    /// disk.
+    /// Keeps the work for the next attempt. Answers are sent nevertheless: the fabric works without
+    /// a disk.
     fn failed(&self, work: Work, error: &StoreError, findings: &DaemonFindings) {
         let mut state = self.state.lock();
         state.is_failing = true;
@@ -288,7 +290,7 @@ impl Acknowledged {
         findings.fail(Part::Journal, unwritten(error));
     }
 
-    /// The present rows of a registration that a request has changed.
+    /// Present rows of a registration that a request has changed.
     fn rows(&self, touched: &Touched, sa: &Sa) -> Vec<RowChange> {
         match touched {
             Touched::Membership { mgid, member } => {
@@ -300,7 +302,8 @@ impl Acknowledged {
         }
     }
 
-    /// Appends an entry, and returns the number that its answer waits for, if it waits.
+    /// Appends an entry. Returns the number that its answer must wait for; `None` if the answer
+    /// does not wait.
     pub(super) fn append_rows(&self, rows: &[RowChange]) -> Option<u64> {
         let mut state = self.state.lock();
         if state.closing {
@@ -336,7 +339,7 @@ impl AckJournal for Acknowledged {
     }
 
     fn on_durable(&self, wake: Wake) {
-        // The worker sets it once.
+        // The worker sets the callback only once.
         let _ = self.wake.set(wake);
     }
 }
@@ -349,7 +352,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// The finding's text about more registrations than wait for the disk.
+/// Text of the finding when more registrations wait for the disk than the bound allows.
 fn overflowed() -> String {
     format!(
         "more than {} MiB of registrations of hosts waited for the disk, and wait for the store alone: until it has them they \
@@ -367,7 +370,7 @@ fn unwritten(error: &StoreError) -> String {
     )
 }
 
-/// The finding's text about a journal that cannot be read at the start.
+/// Text of the finding about a journal that cannot be read at the start.
 pub(super) fn unread(error: &StoreError) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     format!(

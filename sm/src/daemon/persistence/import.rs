@@ -1,4 +1,4 @@
-//! A store made from the files of another manager.
+//! Makes a store from the files of another manager.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,41 +17,43 @@ use rsm_view::publish::UnixClock as _;
 use super::super::clock::Clock;
 use super::{groups, guids, services, subscriptions, table};
 
-/// The table with one row while no daemon has used the store since the import: hosts may have
-/// registered with the other manager after it wrote its files.
+/// Table that has one row as long as no daemon has used the store since the import. Until then,
+/// hosts may have registered with the other manager after it wrote its files.
 const IMPORTED: &str = "imported";
 const FRESH: &[u8] = b"registrations";
 
-/// Why nothing was imported.
+/// Reason why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The store is in use, or cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store has records that an import would replace.
+    /// The store holds records that an import would replace.
     #[error("the store has {records} records already")]
     NotEmpty {
-        /// How many.
+        /// Number of these records.
         records: usize,
     },
-    /// A claim is of LIDs that no port can have.
+    /// A claim contains LIDs that no port can have.
     #[error(transparent)]
     Claim(#[from] ChangeError),
 }
 
-/// The result of an import.
+/// Result of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// How many records the store has.
+    /// Number of records in the store.
     pub records: usize,
-    /// How many registrations contradict others or exceed the SA's limits, and are left out.
+    /// Number of registrations that are left out because they contradict others or exceed the SA's
+    /// limits.
     pub left_out: usize,
 }
 
-/// Makes the store in `dir` from LIDs and registrations. All are on the disk when it returns.
+/// Makes the store in `dir` from LIDs and registrations. All of it is on the disk when this
+/// returns.
 ///
 /// # Errors
-/// The store has records, is in use, or cannot be written.
+/// The store holds records, is in use, or cannot be written.
 pub fn import(
     dir: &Path,
     claims: &BTreeMap<Guid, LidClaim>,
@@ -76,7 +78,7 @@ pub fn import(
     Ok(Imported { records, left_out })
 }
 
-/// Adds the registrations as the SA would take them back at a start; returns how many it would not.
+/// Adds the registrations that the SA would take back at a start. Returns how many it would refuse.
 fn register(persisted: &Persisted, saved: SavedSaState, changes: &mut ChangeSet) -> usize {
     let clock = Clock::start();
     let (now, never) = (clock.now(), Time::MAX);
@@ -95,18 +97,18 @@ fn register(persisted: &Persisted, saved: SavedSaState, changes: &mut ChangeSet)
     left_out
 }
 
-/// Whether no daemon has used the store since the import.
+/// Tells whether no daemon has used the store since the import.
 pub(super) fn is_fresh(persisted: &Persisted) -> bool {
     let mut rows = table::read(persisted, IMPORTED, |key, _| (key == FRESH).then_some(()));
     rows.pop().is_some()
 }
 
-/// A daemon uses the store.
+/// Notes that a daemon uses the store.
 pub(super) fn used(persisted: &Persisted, changes: &mut ChangeSet) {
     table::put(persisted, IMPORTED, FRESH, None, changes);
 }
 
-/// Seconds since 1970.
+/// Current time, in seconds since the Unix epoch.
 pub fn unix_seconds() -> u64 {
     let clock = Clock::start();
     clock.unix_ms(clock.now()) / 1000

@@ -1,5 +1,5 @@
-//! The generations of M_Keys, and this machine's port, in the store. No key is stored: keys are
-//! derived from the secret, which is in a file.
+//! Stores the generations of M_Keys, and this machine's port. Stores no key: keys are derived from
+//! the secret, which is in a file.
 
 use rsm_config::m_keys::Generations;
 use rsm_ids::{Guid, PortKey, PortNum};
@@ -7,13 +7,15 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table;
 
-/// The table of generations. It has one row: that of switches and that of other ports, big-endian.
+/// Table of generations. Its only row holds the generation of switches and that of other ports,
+/// big-endian.
 const GENERATIONS: &str = "m-keys";
 
-/// The table with the port of this machine, which stays here: a node GUID and a port number.
+/// Table with the port of this machine, a node GUID and a port number; it is not shared with other
+/// managers.
 const LOCAL: &str = "local-port";
 
-/// The only row of each.
+/// Key of the only row in each table.
 const KEY: &[u8] = b"now";
 
 pub(super) fn remembered(persisted: &Persisted) -> Generations {
@@ -37,7 +39,7 @@ pub(super) fn remembered_port(persisted: &Persisted) -> Option<PortKey> {
     rows.into_iter().next()
 }
 
-/// Adds the changes that make `persisted` have these generations and this port.
+/// Adds the changes after which `persisted` holds these generations and this port.
 pub(super) fn changes(
     persisted: &Persisted,
     generations: Generations,

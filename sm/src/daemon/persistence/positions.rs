@@ -1,5 +1,5 @@
-//! Host positions of compute ports, in the store: of each leaf its rank, of each port its leaf and
-//! place.
+//! Stores host positions of compute ports: the rank of each leaf, and the leaf and place of each
+//! port.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 
-/// The table of positions. Its keys are a letter and a GUID.
+/// Table of positions. Its keys are a letter and a GUID.
 const POSITIONS: &str = "positions";
 
 const STRIDE: u8 = b's';
 const LEAF: u8 = b'l';
 const PORT: u8 = b'p';
 
-/// One row.
+/// Decoded row.
 enum Row {
     Stride(u32),
     Leaf(Guid, u32),
     Port(Guid, HostPosition),
 }
 
-/// The stored host positions. Logs and skips invalid records; if the rest is inconsistent, returns
-/// none, and every host gets its position from its cable.
+/// Host positions in the store. Logs and skips invalid records. If the rest is inconsistent,
+/// returns none, and every host gets its position from its cable.
 pub(super) fn remembered(persisted: &Persisted) -> HostPositions {
     let (mut stride, mut leaves, mut ports) = (0, BTreeMap::new(), BTreeMap::new());
     for row in table::read(persisted, POSITIONS, decode) {
@@ -43,7 +43,7 @@ pub(super) fn remembered(persisted: &Persisted) -> HostPositions {
     })
 }
 
-/// Adds the changes that make `persisted` have these positions.
+/// Adds the changes after which `persisted` holds these positions.
 pub(super) fn changes(persisted: &Persisted, positions: &HostPositions, changes: &mut ChangeSet) {
     let key = |kind: u8, guid: Guid| [&[kind][..], &guid.0.to_be_bytes()].concat();
     let mut rows = Rows::new();
@@ -126,11 +126,11 @@ mod tests {
             positions,
             "what is not readable is left out"
         );
-        // A port at an unknown leaf.
-        let mut astray = ChangeSet::new();
+        // The port is at an unknown leaf.
+        let mut orphan = ChangeSet::new();
         let key = [&[PORT][..], &[0, 0, 0, 0, 0, 0, 0, 9]].concat();
-        astray.set_record(&namespace, &key, &[0; 12]).expect("room");
-        persisted.apply(&astray);
+        orphan.set_record(&namespace, &key, &[0; 12]).expect("room");
+        persisted.apply(&orphan);
         assert!(remembered(&persisted).is_empty());
         persisted.apply(&change(&persisted, &HostPositions::default()));
         assert_eq!(persisted.len(), 0);

@@ -1,12 +1,12 @@
-//! The history of a subnet, for the managers that share a store.
+//! Shares the history of a subnet among the managers that share a store.
 //!
 //! ```text
 //! history         SLOT (2)   version (1) row (8) manager (8), then events: length (4), rsm.v1.Event
 //! history-local   "read"     row (8) and number of its events (4) that this machine has copied
 //! ```
 //!
-//! Rows are a ring: row N is in slot N modulo [`ROWS`]. Only the master writes them; each manager
-//! copies those of the others into the history of its own machine. All numbers are big-endian.
+//! Rows form a ring: row N is in slot N modulo [`ROWS`]. Only the master writes them; each manager
+//! copies the events of the others into the history of its own machine. All numbers are big-endian.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -25,20 +25,21 @@ const TABLE: &str = "history";
 const LOCAL: &str = "history-local";
 const READ: &[u8] = b"read";
 
-/// Rows of the ring: with [`ROW_BYTES`] each, 4 MiB in all, some 10,000 events.
+/// Number of rows of the ring: with [`ROW_BYTES`] each, 4 MiB in all, some 10,000 events.
 const ROWS: u64 = 512;
 
-/// Bytes after which a row is full. The last row is written again with each event.
+/// Bytes after which a row is full. The last row is written anew with each event.
 const ROW_BYTES: usize = 8 << 10;
 
-/// The longest event: fits into a row of the store with any header.
+/// Longest event, in bytes: it fits into a row of the store with any header.
 const EVENT_MAX: usize = 48 << 10;
 
 const VERSION: u8 = 1;
 const HEADER: usize = 1 + 8 + 8;
 
-/// Whether managers that share the store get an event: what tells an operator what the master did
-/// and why. Single nodes, ports and links stay on its machine; parts that are missing are findings.
+/// Tells whether managers that share the store get an event: those that tell an operator what the
+/// master did and why. Events of single nodes, ports and links stay on the master's machine;
+/// missing parts are findings.
 pub(in crate::daemon) fn is_shared(event: &v1::Event) -> bool {
     match &event.change {
         Some(
@@ -66,7 +67,7 @@ pub(in crate::daemon) fn is_shared(event: &v1::Event) -> bool {
     }
 }
 
-/// A row of the ring.
+/// Row of the ring.
 struct Row {
     number: u64,
     manager: Guid,
@@ -96,7 +97,7 @@ impl Row {
         table::put(persisted, TABLE, &slot.to_be_bytes(), Some(&value), changes);
     }
 
-    /// The events; `None` in place of what cannot be read.
+    /// Decoded events; `None` in place of one that cannot be read.
     fn events(&self) -> Vec<Option<v1::Event>> {
         let mut events = Vec::new();
         let mut rest = &self.events[..];
@@ -150,7 +151,7 @@ pub(super) fn add(
             row.put(persisted, changes);
             row = next(row.number);
         }
-        // At most EVENT_MAX.
+        // The length is at most EVENT_MAX.
         row.events.extend((bytes.len() as u32).to_be_bytes());
         row.events.extend(bytes);
     }
@@ -160,16 +161,17 @@ pub(super) fn add(
     }
 }
 
-/// How far the ring has been copied into the history of this machine.
+/// Position in the ring up to which events were copied into the history of this machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 struct Position {
     row: u64,
-    /// Events of that row.
+    /// Number of copied events in that row.
     events: u32,
 }
 
 impl Position {
-    /// `None` where nothing was ever copied or written: the history of this machine is new.
+    /// Reads the position; `None` where nothing was ever copied or written, so that the history of
+    /// this machine is new.
     fn of(persisted: &Persisted) -> Option<Position> {
         let known = table::read(persisted, LOCAL, |key, value| {
             let (row, events) = value.split_first_chunk()?;
@@ -188,8 +190,8 @@ impl Position {
     }
 }
 
-/// The events behind `from` of managers other than `own`, and the end of the ring; without `from`
-/// all events.
+/// Events after `from` of managers other than `own`, and the end of the ring; all events if `from`
+/// is `None`.
 fn unread(
     rows: &Persisted,
     own: Guid,
@@ -204,7 +206,7 @@ fn unread(
         row: last.number,
         events: u32::try_from(last.events().len()).unwrap_or(u32::MAX),
     };
-    // A ring that begins anew: the store was made anew.
+    // The ring has begun anew, because the store was made anew.
     let own = from.map(|_| own);
     let from = from.filter(|from| from.row <= end.row).unwrap_or_default();
     let mut events = Vec::new();
@@ -233,14 +235,14 @@ fn unread(
 /// Copies events of other managers into the history of this machine.
 #[derive(Default)]
 pub(super) struct SharedHistory {
-    /// Where the history of this machine will be.
+    /// Recorder of this machine's history, once it exists.
     pub(super) recorder: Arc<OnceLock<Recorder>>,
-    /// The GUID of this manager, once it is known.
+    /// GUID of this manager, once it is known.
     pub(super) own: Arc<OnceLock<Guid>>,
 }
 
 impl SharedHistory {
-    /// Copies what `rows` have and this machine has not, and adds the change that notes it.
+    /// Copies the events in `rows` that this machine lacks, and adds the change that notes it.
     pub(super) fn read(&self, persisted: &Persisted, rows: &Persisted, changes: &mut ChangeSet) {
         let (Some(recorder), Some(&own)) = (self.recorder.get(), self.own.get()) else {
             return;
@@ -285,7 +287,7 @@ mod tests {
         persisted.apply(&changes);
     }
 
-    /// A manager that copies the ring into its own history.
+    /// Manager that copies the ring into its own history.
     #[derive(Default)]
     struct Reader {
         history: SharedHistory,
@@ -300,7 +302,7 @@ mod tests {
             reader
         }
 
-        /// The times and managers of the events that are new.
+        /// Times and managers of the new events.
         fn copy(&mut self, rows: &Persisted) -> Vec<(u64, String)> {
             let mut changes = ChangeSet::new();
             self.history.read(&self.local, rows, &mut changes);
@@ -328,7 +330,7 @@ mod tests {
         // The last row grows.
         write(&mut rows, ONE, 3..5);
         assert_eq!(other.copy(&rows), of(ONE, 3..5));
-        // The first manager has written itself what is there.
+        // The first manager has written these events itself.
         let mut noted = ChangeSet::new();
         Position::default().put(&one.local, &mut noted);
         one.local.apply(&noted);
@@ -339,7 +341,7 @@ mod tests {
         write(&mut rows, ONE, 200..201);
         assert_eq!(one.copy(&rows), []);
         assert_eq!(other.copy(&rows), of(ONE, 200..201));
-        // Its folder is lost: it gets everything.
+        // The manager has lost its folder, so it gets everything.
         let all = [of(ONE, 0..5), of(OTHER, 5..200), of(ONE, 200..201)].concat();
         assert_eq!(Reader::new(ONE).copy(&rows), all);
     }

@@ -1,4 +1,4 @@
-//! The scope of the next comparison.
+//! Limits the next comparison to what may have changed since the last one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use super::{Changes, Comparison, NotKept};
 use crate::sweep::inventory::Inventory;
 
 /// The last comparison of all ports and tables, and the changes that it found. A port or table that
-/// is unchanged since, in the hardware and in the plan, needs no second comparison.
+/// has not changed since, in the hardware and in the plan, needs no second comparison.
 #[derive(Clone, Debug)]
-pub struct Looked {
+pub struct LastComparison {
     plan: Arc<Plan>,
     fabric: Arc<Fabric>,
     not_kept: NotKept,
     habits: DeviceHabits,
-    /// Ports that differed.
+    /// Ports that differed from the plan.
     ports: BTreeSet<PortKey>,
-    /// Switches that differed.
+    /// Switches that differed from the plan.
     switches: BTreeSet<Guid>,
-    /// The time of the comparison, in writes to switches.
+    /// Position in the log of writes to switches at the time of the comparison.
     mark: Mark,
-    /// The time of the comparison, in writes to managed attributes.
+    /// Position in the log of writes to managed attributes at the time of the comparison.
     managed_mark: Mark,
 }
 
@@ -40,7 +40,7 @@ pub struct ComparisonScope {
 }
 
 impl ComparisonScope {
-    /// The whole subnet; `fabric` is the model of `inventory`.
+    /// Everything in the subnet; `fabric` is the model of `inventory`.
     pub(super) fn everything(inventory: &Inventory, fabric: &Fabric) -> ComparisonScope {
         ComparisonScope {
             ports: fabric.nodes().flat_map(ports_of).collect(),
@@ -49,13 +49,13 @@ impl ComparisonScope {
     }
 }
 
-impl Looked {
-    /// Records that `compared` gave `changes`.
-    pub fn new(changes: &Changes, compared: &Comparison<'_>) -> Looked {
+impl LastComparison {
+    /// Remembers that the comparison `compared` found `changes`.
+    pub fn new(changes: &Changes, compared: &Comparison<'_>) -> LastComparison {
         let changed = changes.ports.keys().chain(changes.mismatches.keys());
         let changed = changed.chain(changes.managed.keys());
         let changed = changed.chain(changes.vports.keys());
-        Looked {
+        LastComparison {
             plan: compared.plan.clone(),
             fabric: compared.fabric.clone(),
             not_kept: compared.not_kept.clone(),
@@ -70,7 +70,7 @@ impl Looked {
     /// Ports and switches at which the plan of `now` may differ from the hardware.
     ///
     /// # Errors
-    /// They may differ everywhere; the error says why.
+    /// Everything may differ; the error says why.
     pub fn scope(&self, now: &Comparison<'_>) -> Result<ComparisonScope, &'static str> {
         Ok(ComparisonScope {
             ports: self.ports(now)?,
@@ -78,7 +78,7 @@ impl Looked {
         })
     }
 
-    /// The ports that may differ now.
+    /// The ports that may differ now; fails if all may.
     fn ports(&self, now: &Comparison<'_>) -> Result<BTreeSet<PortKey>, &'static str> {
         let (fabric, plan) = (now.fabric, now.plan);
         let (policy, before) = (&plan.policy, &self.plan.policy);
@@ -127,7 +127,7 @@ impl Looked {
         Ok(ports)
     }
 
-    /// The switches that may differ now in more than their ports.
+    /// The switches whose tables or SwitchInfo may differ now; fails if all may.
     fn switches(&self, now: &Comparison<'_>) -> Result<BTreeSet<Guid>, &'static str> {
         let (inventory, plan, interim) = (now.inventory, now.plan, now.interim);
         if self.plan.top() != plan.top() {

@@ -1,5 +1,4 @@
-//! Multicast groups and their members, in the store: two tables, so that a join writes one short
-//! record.
+//! Stores multicast groups and their members in two tables, so that a join writes one short record.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +14,17 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table;
 
-/// The table of groups: by MGID.
+/// Table of groups, keyed by MGID.
 const GROUPS: &str = "multicast-groups";
 
-/// The table of members: by MGID and PortGID.
+/// Table of members, keyed by MGID and PortGID.
 const MEMBERS: &str = "multicast-members";
 
 const GID_LEN: usize = 16;
 const GROUP_LEN: usize = 19;
 const MEMBER_LEN: usize = 10;
 
-/// The stored groups. Logs and skips invalid records.
+/// Groups in the store. Logs and skips invalid records.
 pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
     let groups = table::read(persisted, GROUPS, decode_group);
     let mut groups: BTreeMap<Gid, SavedGroup> = groups
@@ -40,11 +39,12 @@ pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
     groups.into_values().collect()
 }
 
-/// Adds the changes that make `persisted` have the groups of `view`.
+/// Adds the changes after which `persisted` holds the groups of `view`.
 pub(super) fn changes(persisted: &Persisted, view: &GroupsView, changes: &mut ChangeSet) {
     let groups = view.groups().map(encode_group);
     table::replace(persisted, GROUPS, groups, changes);
-    // A group may have every port of the subnet as a member: none costs a piece of memory here.
+    // Members are produced one at a time, without allocation: a group may have every port of the
+    // subnet as a member.
     let members = view.groups().flat_map(|group| {
         let mut members: Vec<&MulticastMember> = group.members.values().collect();
         members.sort_unstable_by_key(|member| member.gid);
@@ -55,7 +55,7 @@ pub(super) fn changes(persisted: &Persisted, view: &GroupsView, changes: &mut Ch
     table::replace(persisted, MEMBERS, members, changes);
 }
 
-/// The rows of a group and of a member that joined or left.
+/// Rows of a group, and of a member that joined or left.
 pub(super) fn rows(view: &GroupsView, mgid: Gid, member: Gid) -> Vec<RowChange> {
     let Some(group) = view.group(mgid) else {
         let mgid = mgid.0.to_be_bytes().to_vec();
@@ -82,7 +82,7 @@ fn member_key(group: Gid, member: Gid) -> [u8; 2 * GID_LEN] {
     key
 }
 
-/// In the order of [`decode_member`].
+/// Encodes a member in the order in which [`decode_member`] reads.
 fn encode(member: &MulticastMember) -> [u8; MEMBER_LEN] {
     let mut value = [0; MEMBER_LEN];
     value[..8].copy_from_slice(&member.port.0.to_be_bytes());
@@ -90,7 +90,7 @@ fn encode(member: &MulticastMember) -> [u8; MEMBER_LEN] {
     value
 }
 
-/// Numbers big-endian, in the order of [`decode_group`].
+/// Encodes a group, numbers big-endian, in the order in which [`decode_group`] reads.
 fn encode_group(group: &MulticastGroup) -> (Vec<u8>, Vec<u8>) {
     let parameters = &group.parameters;
     let mut value = Vec::with_capacity(GROUP_LEN);
@@ -130,7 +130,7 @@ fn decode_group(key: &[u8], value: &[u8]) -> Option<SavedGroup> {
         hop_limit,
         scope,
     };
-    // Valid groups only: no record can carry other values.
+    // Accepts valid groups only: no record can carry other values.
     let is_sound = parameters.mtu.bytes().is_some()
         && parameters.rate.tenth_gbps().is_some()
         && packet_life_time < 64
@@ -216,7 +216,7 @@ mod tests {
             change(&persisted, &view(some())).is_empty(),
             "nothing is written twice"
         );
-        // A group that is gone leaves the store, too.
+        // A group that is gone also leaves the store.
         let fewer = some()[..1].to_vec();
         persisted.apply(&change(&persisted, &view(fewer.clone())));
         assert_eq!(remembered(&persisted), fewer);
@@ -232,8 +232,8 @@ mod tests {
             state: JoinState::FULL_MEMBER,
             proxy: false,
         };
-        // Joined before the operator changed the prefix, and after: by GID in another order than by
-        // GUID.
+        // Members joined before and after the operator changed the prefix: their order by GID
+        // differs from that by GUID.
         let (old, new) = (0xFE80_0000_0000_0001, 0xFE80_0000_0000_0000);
         let of_old = [member(old, 10), member(old, 12)];
         groups[0].members.extend(of_old);
