@@ -1,4 +1,4 @@
-//! Errors as gRPC status codes. Their messages name the remedy, so they pass unchanged.
+//! Converts errors to gRPC status codes. Their messages name the remedy, so they pass unchanged.
 
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
