@@ -18,7 +18,7 @@ pub enum DropReason {
     BadPath,
     /// A directed-route SMP with a LID-routed part, which this fabric does not model.
     MixedRoute,
-    /// The DLID is above LinearFDBTop or its entry says drop.
+    /// The DLID is above LinearFDBTop, or its entry says that packets are dropped.
     NoRoute,
     /// The packet arrived at an end port that does not hold its DLID.
     WrongPort,
@@ -26,35 +26,36 @@ pub enum DropReason {
     Loop,
     /// The agent's VL15 buffer was full.
     BufferFull,
-    /// The node is off, or was when the packet was in its agent.
+    /// The node is off, or was switched off while the packet was at its agent.
     NodeOff,
     /// The node is silent.
     Silent,
     /// The M_Key did not match (IBA 14.2.4).
     MKey,
-    /// The port that the packet left or reached is no member of its partition, or both ends are
+    /// A port that the packet left or reached is no member of its partition, or both ends are
     /// limited members (IBA 10.9.3).
     PKey,
     /// The CC_Key did not match (IBA A10.5).
     CcKey,
-    /// No agent or client at the destination takes this kind of datagram.
+    /// No agent or client at the destination accepts this kind of datagram.
     NoClient,
-    /// An answer or a trap had no way back: its destination LID, or its own, is not set.
+    /// An answer or a trap could not be addressed: its destination LID or its source LID is not
+    /// set.
     NoAddress,
-    /// A response came after the time-out of its request, or without one.
+    /// A response arrived after the time-out of its request, or without a request.
     TooLate,
-    /// SLtoVL maps the packet to VL15, or to a lane that is not in operation.
+    /// SLtoVL maps the packet to VL15, or to a VL that is not in operation.
     VirtualLane,
     /// The packet is larger than the link's MTU.
     Mtu,
-    /// More packets in flight than the configuration allows.
+    /// More packets would be in flight than the configuration allows.
     FabricFull,
     /// The output queue is full, because nothing polled it.
     ClientFull,
 }
 
 impl DropReason {
-    /// Every reason.
+    /// Every reason for a loss.
     pub const ALL: [DropReason; 22] = [
         DropReason::Loss,
         DropReason::LinkDown,
@@ -110,7 +111,7 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Attributes with a counter of their own; all others share one more slot.
+/// The attributes that have a counter of their own; all others share one more slot.
 const COUNTED: [AttrId; 28] = [
     AttrId::NOTICE,
     AttrId::NODE_DESCRIPTION,
@@ -189,12 +190,12 @@ impl SimCounters {
         }
     }
 
-    /// All Gets that reached agents.
+    /// The number of Gets that reached agents.
     pub fn gets(&self) -> u64 {
         self.get.iter().sum()
     }
 
-    /// All Sets that reached agents.
+    /// The number of Sets that reached agents.
     pub fn sets(&self) -> u64 {
         self.set.iter().sum()
     }
@@ -209,8 +210,8 @@ impl SimCounters {
         self.dropped.iter().sum()
     }
 
-    /// The requests received that are not zero: attribute, Gets, Sets. Attributes without a name
-    /// come last, as `None`.
+    /// The numbers of received requests that are not zero: the attribute, the Gets, the Sets.
+    /// Attributes without a counter of their own come last, as `None`.
     pub fn by_attribute(&self) -> impl Iterator<Item = (Option<AttrId>, u64, u64)> + '_ {
         (0..=COUNTED.len())
             .map(|index| {

@@ -54,10 +54,11 @@ impl Sim {
         Ok(self.performance.at(index, self.now).counters)
     }
 
-    /// Makes a counter of a port move by so many a second, as a symptom of damage; 0 ends it.
+    /// Makes a counter of a port increase by this number a second, as a symptom of damage; 0 ends
+    /// the symptom.
     ///
     /// # Errors
-    /// There is no such port, or the rate is no number of at least 0.
+    /// There is no such port, or the rate is negative or not a number.
     pub fn set_errors(
         &mut self,
         node: Guid,
@@ -100,8 +101,8 @@ impl Sim {
         counts.lose(lost);
     }
 
-    /// Answers a request of performance management at its destination: data replace those of the
-    /// request.
+    /// Answers a request of performance management at its destination: the data of the answer
+    /// replace those of the request.
     pub(crate) fn answer_performance(&mut self, index: u32) -> Result<(), Status> {
         let packet = self.packets.get(index);
         let (entry, header) = (packet.at, *packet.header());
@@ -153,7 +154,8 @@ impl Sim {
         let info = ClassPortInfo::from_prefix_mut(data).expect("the data are longer");
         info.set_base_version(1)
             .set_class_version(CLASS_VERSION)
-            // The same field; its bits are the class's own.
+            // The field is at the same place as in the SA's ClassPortInfo; the meaning of its bits
+            // is defined by the class.
             .set_capability_mask(SaCapabilityMask(capabilities.0))
             // PortCountersExtended has all counters with 64 bits.
             .set_capability_mask2(SaCapabilityMask2(
@@ -198,8 +200,8 @@ impl Sim {
         Ok(())
     }
 
-    /// The ports that a PortSelect names at the node of `entry`: an adapter's agent answers for the
-    /// port that the request came in by alone.
+    /// The ports that a PortSelect selects at the node of `entry`: an adapter's agent answers only
+    /// for the port by which the request entered.
     fn selected(&self, entry: u32, select: u8) -> Result<Selected, Status> {
         let node = self.fabric.node_of(entry);
         let ports = match select {

@@ -25,23 +25,24 @@ use crate::sim::Sim;
 /// The work of an agent on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// Forward a directed-route SMP.
+    /// The agent forwards a directed-route SMP.
     Forward,
-    /// Answer a request.
+    /// The agent answers a request.
     Request,
 }
 
-/// How long a [slow processor](Habit::SlowProcessor) takes for an answer.
+/// The time that a [slow processor](Habit::SlowProcessor) needs for an answer.
 const SLOW_ANSWER: Duration = Duration::from_millis(40);
-/// How many requests fit into a [small buffer](Habit::SmallBuffer).
+/// The number of requests that fit into a [small buffer](Habit::SmallBuffer).
 const SMALL_BUFFER: u16 = 4;
 /// A node that [pauses](Habit::Pauses) does so at the end of every period of this length, which
-/// begins at an offset of its own.
+/// begins at an offset that depends on the node.
 const PAUSE_PERIOD: Duration = Duration::from_secs(20);
-/// How long it pauses.
+/// The duration of a pause.
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// When the agent of a node has finished its work on a packet that reaches it at `arrival`.
+/// The time at which the agent of a node has finished its work on a packet that reaches it at
+/// `arrival`.
 fn done_at(node: &mut Node, arrival: Time, work: Work, config: &SimConfig) -> Time {
     let free = match node.personality.has(Habit::Pauses) {
         true => after_pause(node.guid, arrival),
@@ -60,10 +61,10 @@ fn done_at(node: &mut Node, arrival: Time, work: Work, config: &SimConfig) -> Ti
     node.busy_until
 }
 
-/// `time`, or the end of the pause of the node with this GUID at that time.
+/// `time`, or, if the node with this GUID pauses at `time`, the end of that pause.
 fn after_pause(guid: Guid, time: Time) -> Time {
     let period = PAUSE_PERIOD.as_nanos() as u64;
-    // Any fixed number that differs from node to node will do.
+    // The factor may be any fixed number that gives different offsets for different GUIDs.
     let offset = guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) % period;
     let phase = (time.as_nanos() % period + offset) % period;
     match phase >= period - PAUSE.as_nanos() as u64 {
@@ -171,7 +172,7 @@ impl Sim {
         self.reach(index, self.config.hop_latency * way.hops);
     }
 
-    /// A directed-route packet leaves its node.
+    /// Sends a directed-route packet out of its node.
     fn leave(&mut self, index: u32, exit: PortNum) {
         let packet = self.packets.get_mut(index);
         let Some(exit) = self.fabric.node_of(packet.at).port(exit.0) else {
@@ -189,8 +190,8 @@ impl Sim {
         self.reach(index, self.config.hop_latency);
     }
 
-    /// A packet will be at the node of its port after `delay`: the agent forwards or answers it, or
-    /// a client receives it.
+    /// Schedules that a packet reaches the node of its port after `delay`: the agent forwards or
+    /// answers it, or a client receives it.
     fn reach(&mut self, index: u32, delay: Duration) {
         let packet = self.packets.get_mut(index);
         let is_switch = self.fabric.node_of(packet.at).is_switch();
@@ -204,7 +205,7 @@ impl Sim {
                 match directed::arrive(packet.smp_mut(), entry, is_switch) {
                     Step::Here => {}
                     Step::Discard(reason) => return self.lose(index, reason),
-                    // `ends_here` returned that there is no further hop.
+                    // The check with `ends_here` has shown that the packet has no further hop.
                     Step::Exit(_) => return self.lose(index, DropReason::BadPath),
                 }
             }
@@ -214,8 +215,8 @@ impl Sim {
         self.queue_at_agent(index, delay, work);
     }
 
-    /// Puts a packet into the buffer of the agent that it travels to. It takes up room from now on,
-    /// so that the wire is part of the buffer.
+    /// Puts a packet into the buffer of the agent that it travels to. The packet occupies the
+    /// buffer from now on, so that packets on the wire count too.
     fn queue_at_agent(&mut self, index: u32, delay: Duration, work: Work) {
         let packet = self.packets.get_mut(index);
         let arrival = self.now + delay;
@@ -368,7 +369,7 @@ impl Sim {
         }
     }
 
-    /// Turns a request into its answer.
+    /// Changes a request into its answer.
     fn answer(&mut self, index: u32, status: Status) {
         let packet = self.packets.get_mut(index);
         packet.smp_mut().make_response(status);
@@ -413,13 +414,13 @@ impl Sim {
         self.answer(index, Status::UNSUPPORTED_METHOD_ATTRIBUTE);
     }
 
-    /// Ends a packet at a port that is no member of its partition.
+    /// Ends a packet at a port that is no member of the packet's partition.
     fn lose_foreign(&mut self, index: u32, port: u32) {
         self.count_lost(&Lost::foreign(port));
         self.lose(index, DropReason::PKey);
     }
 
-    /// Delivers a packet to the client at its port.
+    /// Delivers a packet to the client at the packet's port.
     pub(crate) fn deliver(&mut self, index: u32) {
         let packet = self.packets.get(index);
         let port = self.fabric.address_port(packet.at);

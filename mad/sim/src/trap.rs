@@ -12,13 +12,13 @@ use crate::personality::Habit;
 use crate::queue::Event;
 use crate::sim::Sim;
 
-/// How many different traps one node keeps until they are repressed. Further ones are not sent;
-/// real agents have one queue of a few entries too.
+/// The maximum number of different traps that one node keeps until they are repressed. Further
+/// traps are not sent; real agents also have a queue of a few entries.
 const MAX_OUTSTANDING: usize = 16;
 
 impl Sim {
-    /// Begins a trap: sends it now and again until it is repressed. A port without a LID or without
-    /// a manager's LID sends nothing.
+    /// Begins a trap: sends it now, and again until it is repressed. A port without a LID or
+    /// without a manager's LID sends nothing.
     pub(crate) fn raise(&mut self, port: u32, notice: Notice) {
         let info = &self.fabric.port(port).info;
         if info.lid() == Lid::NONE || info.master_sm_lid() == Lid::NONE {

@@ -5,15 +5,15 @@ use super::MAX_PENDING;
 /// The operator's settings of the client. [`Default`] explains each value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientConfig {
-    /// How many requests may be out at the start.
+    /// The number of requests that may be out at the start.
     pub initial_window: u32,
     /// The minimum of the window, 1 or more.
     pub min_window: u32,
     /// The maximum of the window, up to [`MAX_PENDING`].
     pub max_window: u32,
-    /// How many requests may be out to one target, 1 or more.
+    /// The maximum number of requests that may be out to one target, at least 1.
     pub target_cap: u16,
-    /// How many times the client resends a request before it fails, up to
+    /// The number of times that the client sends a request again before it fails, up to
     /// [`ClientConfig::MAX_RETRIES`].
     pub retries: u8,
     /// The timeout of a request's first attempt before any answer has shown a round trip.
@@ -22,11 +22,12 @@ pub struct ClientConfig {
     pub timeout_floor: Duration,
     /// The longest timeout of an attempt.
     pub timeout_ceiling: Duration,
-    /// How long to leave a target alone after a BUSY answer, doubled with every further attempt;
-    /// also how long to wait after the transport failed to send. At most the ceiling.
+    /// The time for which the client sends nothing to a target after a BUSY answer, doubled with
+    /// every further attempt; also the time to wait after the transport failed to send. At most the
+    /// ceiling.
     pub busy_delay: Duration,
-    /// The generation before the first of transaction identifiers. A process that starts at a
-    /// random one does not mistake answers to its predecessor for its own.
+    /// The generation before the first generation of transaction identifiers. A process that starts
+    /// at a random generation does not take answers to its predecessor for its own.
     pub first_generation: u16,
 }
 
@@ -40,10 +41,10 @@ impl ClientConfig {
     /// The most retries: with more, doubled timeouts would take too long.
     pub const MAX_RETRIES: u8 = 30;
 
-    /// Whether the values are in range and agree.
+    /// Checks that the values are in range and do not contradict each other.
     ///
     /// # Errors
-    /// The first broken rule.
+    /// The first rule that the values break.
     pub fn validate(&self) -> Result<(), ClientConfigError> {
         let windows = [self.min_window, self.initial_window, self.max_window];
         if self.min_window == 0 || !windows.is_sorted() || self.max_window as usize > MAX_PENDING {
@@ -117,17 +118,17 @@ pub enum ClientConfigError {
         "windows of {min} to {max} requests from {initial} at first: expected 1 <= least <= first <= most <= {MAX_PENDING}"
     )]
     Window {
-        /// [`ClientConfig::min_window`].
+        /// The value of [`ClientConfig::min_window`].
         min: u32,
-        /// [`ClientConfig::initial_window`].
+        /// The value of [`ClientConfig::initial_window`].
         initial: u32,
-        /// [`ClientConfig::max_window`].
+        /// The value of [`ClientConfig::max_window`].
         max: u32,
     },
-    /// No request may be out to a target.
+    /// The number of requests that may be out to one target is 0.
     #[error("0 requests to a target at a time: expected 1 or more")]
     TargetCap,
-    /// Too many retries.
+    /// The number of retries is too large.
     #[error("{0} retries: expected 0 to {max}", max = ClientConfig::MAX_RETRIES)]
     Retries(u8),
     /// The timeouts are not in order.
@@ -135,11 +136,11 @@ pub enum ClientConfigError {
         "timeouts of {floor:?} to {ceiling:?} from {initial:?} at first: expected 0 < floor <= first <= ceiling"
     )]
     Timeout {
-        /// [`ClientConfig::timeout_floor`].
+        /// The value of [`ClientConfig::timeout_floor`].
         floor: Duration,
-        /// [`ClientConfig::initial_timeout`].
+        /// The value of [`ClientConfig::initial_timeout`].
         initial: Duration,
-        /// [`ClientConfig::timeout_ceiling`].
+        /// The value of [`ClientConfig::timeout_ceiling`].
         ceiling: Duration,
     },
     /// The delay after BUSY is out of range.

@@ -20,8 +20,8 @@ use crate::wire::MadBytes;
 use crate::wire::header::{MadHeader, Method};
 use crate::wire::smp::{Smp, SmpRequest};
 
-/// How late a timer may be handled before its owner counts as late: less than the shortest timeout,
-/// and more than a processor that has other work takes to let it go on.
+/// The delay in handling a timer from which on its owner counts as late: less than the shortest
+/// timeout, and more than a processor with other work needs to schedule the owner.
 const LATE: Duration = Duration::from_millis(10);
 
 /// The most excused attempts of a request, so that a request of an owner that is always late ends.
@@ -30,12 +30,12 @@ const MAX_EXCUSED: u8 = 8;
 /// The state of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In the scheduler's queues: never sent, or due for another attempt.
+    /// The request is in the scheduler's queues: it was never sent, or is due for another attempt.
     Waiting,
-    /// Out, with a timer, counted by the window and by its target.
+    /// The request is out: it has a timer, and counts in the window and against its target.
     Out,
-    /// Deferred, with a timer, counted by its target only: a busy target gets no other request
-    /// meanwhile.
+    /// The request is deferred: it has a timer and counts against its target only, because a busy
+    /// target gets no other request meanwhile.
     Deferred,
 }
 
@@ -48,15 +48,16 @@ struct Transaction<C> {
     attempts: u8,
     /// Attempts among them whose silence says nothing about the target: they spend no retries.
     excused: u8,
-    /// Its slot among the transaction identifiers, once the first attempt was sent.
+    /// The slot of the request among the transaction identifiers, `None` before the first attempt.
     slot: Option<u16>,
-    /// When the first attempt was sent.
+    /// The time at which the first attempt was sent.
     begun: Time,
-    /// When the last attempt was sent.
+    /// The time at which the last attempt was sent.
     sent: Time,
-    /// When the attempt before it was sent.
+    /// The time at which the attempt before the last one was sent.
     sent_before: Time,
-    /// When the last timed-out attempt was sent, until the client knows whether it was lost.
+    /// The time at which the last timed-out attempt was sent; `None` once the client knows whether
+    /// that attempt was lost.
     unanswered: Option<Time>,
     /// The window's epoch of the count in `timeouts`.
     epoch: Time,
@@ -70,8 +71,8 @@ impl<C> Transaction<C> {
         self.attempts - self.excused
     }
 
-    /// Whether one more attempt may be excused. With several keys none is: the next attempt has the
-    /// next key, and one sent for no reason would be a violation.
+    /// Whether one more attempt may be excused. In a request with several keys none may: the next
+    /// attempt has the next key, and sending it without need would be a key violation.
     fn may_be_excused(&self) -> bool {
         self.excused < MAX_EXCUSED && self.request.m_keys.count() <= 1
     }
@@ -84,14 +85,14 @@ impl<C> Transaction<C> {
     reason = "nearly all of them are completions; a box each would cost more than the copy"
 )]
 pub enum Handled<C> {
-    /// It answers a request, which is complete.
+    /// The datagram answers a request, which is complete.
     Completed(Completion<C>),
-    /// The target is busy. The client will send the request again.
+    /// The datagram says that the target is busy. The client will send the request again.
     Deferred,
     /// A response to no pending request; the client counts and otherwise ignores it.
     Stale,
-    /// No response to a subnet management request but a trap, another subnet manager's request or
-    /// another class: the caller handles it.
+    /// The datagram is no response to a subnet management request but a trap, a request of another
+    /// subnet manager, or a datagram of another class: the caller handles it.
     Unsolicited,
 }
 
@@ -110,13 +111,13 @@ pub struct Client<C> {
     loss: LossRate,
     completions: VecDeque<Completion<C>>,
     in_flight: u32,
-    /// See [`Client::repeated`].
+    /// The number of pending requests that were sent more than once, see [`Client::repeated`].
     repeated: usize,
     last_answer: Option<Time>,
     /// Attempts sent before this say nothing about their targets and the fabric when they are
     /// answered late or not at all.
     excused_before: Time,
-    /// Only the counters; [`Client::stats`] fills in the rest.
+    /// The counters only; [`Client::stats`] fills in the other fields.
     counters: ClientStats,
 }
 
@@ -232,7 +233,7 @@ impl<C> Client<C> {
         Some(Transmit { datagram, timeout })
     }
 
-    /// Takes an inbound datagram.
+    /// Handles an inbound datagram.
     pub fn handle(&mut self, mad: &MadBytes, now: Time) -> Handled<C> {
         let header = MadHeader::of(mad);
         if !header.class().is_subnet_management() || !header.method().is_response() {
@@ -278,11 +279,13 @@ impl<C> Client<C> {
         Handled::Completed(self.answered(index, age, mad, now))
     }
 
-    /// The transport failed to send the datagram with the transaction identifier `tid`, or gave up
-    /// waiting for its answer. [`Client::poll_completion`] returns any completion.
+    /// Handles that the transport failed to send the datagram with the transaction identifier
+    /// `tid`, or gave up waiting for its answer. [`Client::poll_completion`] returns any
+    /// completion.
     pub fn handle_send_failed(&mut self, tid: Tid, kind: SendFailure, now: Time) {
         self.note_lateness(now);
-        // Only the present attempt matters, and only while it is out.
+        // The failure matters only if it is of the present attempt, and only while that attempt is
+        // out.
         let Owner::Live { index, age: 0 } = self.tids.owner(tid.low()) else {
             return;
         };
@@ -304,9 +307,9 @@ impl<C> Client<C> {
 
     /// Handles all timers due at `now`. [`Client::poll_completion`] returns any completions.
     ///
-    /// Hand in all datagrams that have arrived before. If the first timer is overdue by 10 ms or
-    /// more, the owner was short of processor time: what it sent before is sent again when it times
-    /// out, and does not count as unanswered.
+    /// Pass all datagrams that have arrived to [`Client::handle`] first. If the first timer is
+    /// overdue by 10 ms or more, the owner was short of processor time: what it sent before is sent
+    /// again when it times out, and does not count as unanswered.
     pub fn handle_deadline(&mut self, now: Time) {
         self.note_lateness(now);
         while let Some(index) = self.timers.pop_due(now) {
@@ -322,8 +325,9 @@ impl<C> Client<C> {
         }
     }
 
-    /// Excuses all attempts so far: until `now` no target could answer, so that their silence says
-    /// nothing about any of them. Requests that are out are sent again after the shortest timeout.
+    /// Excuses all attempts so far: until `now` no target could answer, so that the missing answers
+    /// say nothing about any target. Requests that are out are sent again after the shortest
+    /// timeout.
     pub fn excuse(&mut self, now: Time) {
         self.excused_before = now;
         for index in 0..self.transactions.end() {
@@ -356,7 +360,7 @@ impl<C> Client<C> {
     }
 
     /// Cancels the requests that were never sent and whose context satisfies `unwanted`; they get
-    /// no completion. Returns how many.
+    /// no completion. Returns the number of cancelled requests.
     pub fn cancel_queued(&mut self, mut unwanted: impl FnMut(&C) -> bool) -> usize {
         let before = self.transactions.len();
         for index in 0..self.transactions.end() {
@@ -397,8 +401,8 @@ impl<C> Client<C> {
         withdrawn
     }
 
-    /// Every pending request's context, with the number of its attempts that timed out or could not
-    /// be sent, without [excused](Client::excuse) ones.
+    /// The context of every pending request, with the number of its attempts that timed out or
+    /// could not be sent, [excused](Client::excuse) attempts not counted.
     pub fn pending_requests(&self) -> impl Iterator<Item = (&C, u8)> {
         (0..self.transactions.end()).filter_map(|index| {
             let transaction = self.transactions.get(index)?;
@@ -408,22 +412,22 @@ impl<C> Client<C> {
         })
     }
 
-    /// How many requests are pending: waiting, out, or deferred.
+    /// The number of pending requests: waiting, out, or deferred.
     pub fn pending(&self) -> usize {
         self.transactions.len()
     }
 
-    /// How many pending requests were sent more than once.
+    /// The number of pending requests that were sent more than once.
     pub fn repeated(&self) -> usize {
         self.repeated
     }
 
-    /// Whether no request is pending and no completion waits.
+    /// Whether no request is pending and no completion waits to be polled.
     pub fn is_idle(&self) -> bool {
         self.pending() == 0 && self.completions.is_empty()
     }
 
-    /// Counters since the client was made, and its present state.
+    /// The counters since the client was created, and its present state.
     pub fn stats(&self) -> ClientStats {
         ClientStats {
             in_flight: self.in_flight,
@@ -444,7 +448,7 @@ impl<C> Client<C> {
         let (sent, known) = match age {
             0 => (transaction.sent, true),
             1 => (transaction.sent_before, true),
-            // Its sending time is no longer known; it was before this.
+            // The time at which that attempt was sent is no longer known; it was before this one.
             _ => (transaction.sent_before, false),
         };
         let rtt = now.since(sent);
@@ -479,8 +483,8 @@ impl<C> Client<C> {
         self.finish(index, age, Ok(Response::new(mad)), rtt, now)
     }
 
-    /// The target answered the present attempt; those before were lost, the last of them sent at
-    /// `sent`.
+    /// Records losses after the target answered the present attempt: the attempts before it were
+    /// lost, the last of them sent at `sent`.
     fn lost(&mut self, index: u32, sent: Time, now: Time) {
         self.counters.losses += 1;
         let transaction = &self.transactions[index];
@@ -541,8 +545,8 @@ impl<C> Client<C> {
         }
         self.counters.timeouts += 1;
         let sent = transaction.sent;
-        // The silence may be this target's alone. With no answer from any target since, and the
-        // window in use, the client takes the fabric to be flooded.
+        // The missing answer may have its cause at this target only. If no target has answered
+        // since, and the window is in use, the client assumes that the fabric is flooded.
         let silence = self.last_answer.is_none_or(|answer| answer < sent);
         let is_guess = transaction.request.m_keys.is_guess();
         if silence && !is_guess && self.in_flight.saturating_mul(2) >= self.window.size() {

@@ -28,8 +28,8 @@ struct Link {
     next: u32,
 }
 
-/// The links of any number of disjoint lists over small indices; an index is in at most one of
-/// them.
+/// The links of any number of disjoint lists of small indices; an index is in at most one of the
+/// lists.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     links: Vec<Link>,
@@ -74,7 +74,7 @@ impl Links {
         list.head = index;
     }
 
-    /// Takes `index` out of `list`, which it must be in.
+    /// Removes `index` from `list`, which must contain it.
     pub(super) fn unlink(&mut self, list: &mut List, index: u32) {
         let Link { previous, next } = self.links[index as usize];
         match previous {

@@ -52,7 +52,7 @@ pub use request::{
 };
 pub use stats::ClientStats;
 
-/// How many requests a client holds at most, waiting and out.
+/// The maximum number of requests that a client holds, waiting and out.
 ///
 /// At about half a kilobyte each that is 16 MB. A sweep keeps far fewer pending than the fabric has
 /// ports; when the client is full, [`Client::submit`] returns the request for a later attempt.

@@ -9,9 +9,9 @@ use super::ClientConfig;
 /// timeout.
 #[derive(Debug)]
 pub(super) struct RoundTrip {
-    /// Nanoseconds; `None` before the first answer.
+    /// The smoothed round trip in nanoseconds; `None` before the first answer.
     smoothed: Option<u64>,
-    /// Nanoseconds.
+    /// The variation of the round trip in nanoseconds.
     variation: u64,
     initial_timeout: u64,
     floor: u64,
@@ -48,7 +48,7 @@ impl RoundTrip {
         }
     }
 
-    /// Nanoseconds; `None` before the first answer.
+    /// The smoothed round trip in nanoseconds; `None` before the first answer.
     pub(super) fn smoothed(&self) -> Option<u64> {
         self.smoothed
     }

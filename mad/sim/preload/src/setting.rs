@@ -1,4 +1,4 @@
-//! The environment variables, and the start of a connection to the server.
+//! The environment variables of the shim, and the start of a connection to the server.
 
 use std::ffi::OsString;
 use std::io::IoSlice;
@@ -31,7 +31,8 @@ pub(crate) fn setting() -> Option<&'static Setting> {
     SETTING
         .get_or_init(|| {
             let socket = std::env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty())?;
-            // The program may change its directory before it opens another device.
+            // The path becomes absolute, because the program may change its directory before it
+            // opens another device.
             let socket = std::path::absolute(&socket).map_or(socket, OsString::from);
             let port = std::env::var_os(PORT_VARIABLE).filter(|port| !port.is_empty());
             Some(Setting {

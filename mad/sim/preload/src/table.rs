@@ -11,7 +11,7 @@ pub(crate) const MAX_DESCRIPTORS: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// No device of the shim.
+    /// The descriptor is no device of the shim.
     Other = 0,
     /// A device for datagrams.
     Umad = 1,
@@ -30,7 +30,8 @@ pub(crate) struct Entry {
     pub(crate) agents: AtomicU32,
     /// A bit for each agent that the server does RMPP for.
     pub(crate) segmented: AtomicU32,
-    /// Whether the next message is longer than a datagram. Locked while a message is read.
+    /// Whether the next message is longer than a datagram. The lock is held while a message is
+    /// read.
     pub(crate) long_next: Mutex<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Nodes, ports and cables with their programmed state; no packets, no time.
+//! Nodes, ports and cables with their programmed state, without packets and time.
 
 mod adaptive;
 mod build;
@@ -31,9 +31,9 @@ pub(crate) struct Fabric {
     pub(crate) nodes: Vec<Node>,
     /// Ports of all nodes, each node's from port 0 up.
     pub(crate) ports: Vec<Port>,
-    /// Virtual ports, by the port of their host that has them.
+    /// The virtual ports, by the port of the host that has them.
     pub(crate) vports: BTreeMap<u32, VPorts>,
-    /// For look-ups only, never iterated.
+    /// The index of each node by its GUID. For look-ups only, never iterated.
     by_guid: HashMap<Guid, u32>,
 }
 
@@ -107,13 +107,14 @@ impl Fabric {
         }
     }
 
-    /// The lower port index of a port's cable, which stands for the link. The port has a cable.
+    /// The lower port index of the two ends of a port's cable, which identifies the link. The port
+    /// must have a cable.
     pub(crate) fn link_of(&self, port: u32) -> u32 {
         port.min(self.port(port).peer)
     }
 
-    /// The node called `name`: its GUID, its identifier (`S-…`, `H-…`, `R-…`), or its description
-    /// if no other node has the same.
+    /// The node that `name` identifies: by its GUID, by its identifier (`S-…`, `H-…`, `R-…`), or by
+    /// its description if no other node has the same description.
     pub(crate) fn find_name(&self, name: &str) -> Result<u32, SimError> {
         let letter = name
             .chars()
@@ -141,7 +142,7 @@ impl Fabric {
         }
     }
 
-    /// How many nodes there are of a kind.
+    /// The number of nodes of a kind.
     pub(crate) fn count(&self, kind: NodeKind) -> usize {
         self.nodes.iter().filter(|node| node.kind == kind).count()
     }

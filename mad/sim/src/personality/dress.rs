@@ -7,12 +7,12 @@ use rsm_mad::wire::attr::{
 
 use super::{Habit, Personality};
 
-/// The role of a port for its device.
+/// The role that a port has for its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A port of an adapter or router.
     End,
-    /// Port 0 of a switch, and whether it is an enhanced one.
+    /// Port 0 of a switch; `enhanced` says whether it is an enhanced port 0.
     Port0 { enhanced: bool },
     /// A port of a switch with a link.
     External,

@@ -1,4 +1,5 @@
-//! Behaviour of devices beyond the specification, or different from that of polite agents.
+//! Behaviour of devices that the specification does not describe, or that differs from that of
+//! agents without habits.
 //!
 //! A [`Personality`] is a set of [`Habit`]s and of PortInfo fields that a device mishandles. Every
 //! node has one; the default is polite. [`HABITS`] lists each habit with its source, and
@@ -28,7 +29,7 @@ pub struct Personality {
 }
 
 impl Personality {
-    /// No habits.
+    /// The personality without habits.
     pub const POLITE: Personality = Personality {
         habits: 0,
         old_once: PortFields::NONE,

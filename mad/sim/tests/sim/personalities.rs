@@ -1,4 +1,4 @@
-//! The behaviour of agents with habits, one test for each habit.
+//! Tests of the behaviour of agents with habits, one test for each habit.
 
 use crate::common;
 
@@ -109,7 +109,7 @@ fn trap_on_first_change_is_silent_until_the_bit_is_cleared() {
             .count()
     };
     hand.sim.unlink(S1, PortNum(3)).unwrap();
-    // One from each switch.
+    // Each switch sends one trap.
     assert_eq!(link_changes(&mut hand), 2);
     repress_all(&mut hand);
     hand.sim.relink(S1, PortNum(3)).unwrap();
@@ -335,8 +335,8 @@ fn old_value_is_shown_always_and_dropped_value_is_never_held() {
     assert_eq!(held.hoq_life(), 0);
 }
 
-/// Sends Gets of NodeInfo to a node, all at once. Returns when each answer came in, after the first
-/// was sent.
+/// Sends `count` Gets of NodeInfo to a node, all at once. Returns for each answer the time from the
+/// first request to its arrival.
 fn burst(hand: &mut Hand, hops: &[u8], count: usize) -> Vec<Duration> {
     let start = hand.now;
     for _ in 0..count {

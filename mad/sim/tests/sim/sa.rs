@@ -1,4 +1,5 @@
-//! General service datagrams between hosts, and messages of the SA made of them.
+//! Tests of general service datagrams between hosts, and of messages of the SA that consist of
+//! them.
 
 use crate::common;
 
@@ -119,7 +120,7 @@ fn a_general_service_without_an_agent_is_answered_with_a_status() {
         }
         assert!(send(&mut hand, class, Method::SEND).is_none());
     }
-    // The SA comes and goes with its process.
+    // No agent answers for the SA, which runs only while its process runs.
     assert!(send(&mut hand, Class::SUBNET_ADMINISTRATION, Method::GET).is_none());
     assert_eq!(hand.sim.counters().dropped_for(DropReason::NoClient), 3);
 }
@@ -264,7 +265,7 @@ fn serve(mut post: Post) {
         remote: question.remote,
     };
     post.send(Outgoing::Streamed(table), Duration::ZERO);
-    // Another request ends it.
+    // Another request in the same transaction ends the first one.
     let Delivery::Message(last) = post.next() else {
         panic!("another question");
     };

@@ -5,24 +5,26 @@ use crate::Time;
 /// The timeouts and bounds of RMPP. [`Default`] explains each value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RmppConfig {
-    /// How long a sender waits for an acknowledgement before it sends again; doubled with every
-    /// attempt.
+    /// The time that a sender waits for an acknowledgement before it sends again; doubled with
+    /// every attempt.
     pub response_timeout: Duration,
     /// The ceiling of the doubled timeout.
     pub timeout_ceiling: Duration,
-    /// How many retries in a row either side makes without progress.
+    /// The number of retries in a row that either side makes without progress.
     pub retries: u8,
-    /// How long one transfer may take in all.
+    /// The maximum time of one transfer.
     pub total_time: Duration,
-    /// How long the side keeps a finished transfer, to repeat a lost last ACK.
+    /// The time for which a side keeps a finished transfer, so that it can repeat its last ACK if
+    /// that was lost.
     pub linger: Duration,
-    /// How many segments beyond the acknowledged ones a receiver allows the sender, 1 or more.
+    /// The number of segments beyond the acknowledged ones that a receiver allows the sender, at
+    /// least 1.
     pub window: u32,
     /// The most data of a received message, in bytes.
     pub max_received: usize,
     /// The most transfers at the same time.
     pub max_transactions: usize,
-    /// The most of them with one LID.
+    /// The maximum number of transfers with one LID.
     pub max_per_client: usize,
 }
 
@@ -31,7 +33,7 @@ impl RmppConfig {
     pub(super) fn patience(&self, retries: u8) -> Duration {
         let attempts = 2u32.saturating_pow(u32::from(retries));
         let doubled = self.response_timeout.saturating_mul(attempts);
-        // At least 1 ms, so that time advances under any configuration.
+        // The timeout is at least 1 ms, so that time advances under any configuration.
         doubled
             .min(self.timeout_ceiling)
             .max(Duration::from_millis(1))

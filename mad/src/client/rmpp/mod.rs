@@ -42,21 +42,22 @@ pub use mux::Rmpp;
 pub use refused::Refused;
 pub use stats::RmppStats;
 
-/// How many segments a sender sends without an acknowledgement, even if the receiver opens a wider
-/// window: 32, 6.5 kB kept for resending.
+/// The maximum number of segments that a sender sends without an acknowledgement, even if the
+/// receiver opens a wider window: 32, for which 6.5 kB are kept for resending.
 pub const MAX_SEND_WINDOW: u32 = 32;
 
-/// How many requests of one datagram are kept until their answers: 18 kB. An owner that answers at
-/// once needs one. Repeats of older requests are recognised less well; see [`Rmpp::handle`].
+/// The maximum number of single-datagram requests that are kept until their answers: 64, which take
+/// 18 kB. An owner that answers at once needs one. Repeats of older requests are recognised less
+/// well; see [`Rmpp::handle`].
 const MAX_ASKED: usize = 64;
 
-/// After this many attempts in a row without an acknowledgement, a repeated request means that the
-/// requester has given up the answer: 1.5 s at the default.
+/// The number of attempts in a row without an acknowledgement after which a repeated request means
+/// that the requester has given up the answer: 2, which take 1.5 s by default.
 const STALLED: u8 = 2;
 
-/// How many packets other than DATA wait for [`Rmpp::poll_transmit`]: 8192, 2.6 MB. An owner that
-/// polls after each call never sees more than two; further packets are dropped and counted, as if
-/// lost on the wire.
+/// The maximum number of packets other than DATA that wait for [`Rmpp::poll_transmit`]: 8192, 2.6
+/// MB. An owner that polls after each call never sees more than two; further packets are dropped
+/// and counted, as if lost on the wire.
 pub const MAX_CONTROL: usize = 8192;
 
 /// The reason why a transfer or a request failed.
@@ -70,13 +71,14 @@ pub enum TransferFailure {
     Violation(RmppStatus),
     /// The message is longer than [`RmppConfig::max_received`]; this side sent STOP.
     TooLong,
-    /// No answer or acknowledgement came after all retries.
+    /// No answer or acknowledgement arrived after all retries.
     Silence,
     /// The transfer took longer than [`RmppConfig::total_time`].
     TotalTime,
 }
 
-/// A transfer between this side and another, or a request that waits for its answer.
+/// The key of a transfer between this side and another one, or of a request that waits for its
+/// answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionKey {
     /// The LID of the other side.
@@ -87,7 +89,7 @@ pub struct TransactionKey {
     pub tid: Tid,
     /// The management class.
     pub class: Class,
-    /// Whether this side answers the other side's request.
+    /// Whether this side answers a request of the other side.
     pub answers: bool,
 }
 

@@ -1,7 +1,7 @@
 /// Counters of RMPP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RmppStats {
-    /// Present transfers and requests.
+    /// The present number of transfers and waiting requests.
     pub transactions: usize,
     /// Messages that were received whole.
     pub received: u64,
@@ -11,7 +11,7 @@ pub struct RmppStats {
     pub failed: u64,
     /// Packets that belong to no transfer.
     pub stray: u64,
-    /// Requests that came again while their answer was being sent.
+    /// The number of requests that arrived again while their answer was being sent.
     pub repeated: u64,
     /// Requests of many segments that this side stopped for lack of room.
     pub stopped: u64,

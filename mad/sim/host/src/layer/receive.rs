@@ -1,4 +1,4 @@
-//! Datagrams that arrive at the port.
+//! The handling of datagrams that arrive at the port.
 
 use rsm_mad::Time;
 use rsm_mad::transport::{Datagram, RemoteAddress};
@@ -39,7 +39,8 @@ impl MadLayer {
         self.complete(id, agent, datagram, mad);
     }
 
-    /// A whole message arrived: a response completes its waiting request, and is lost without one.
+    /// Handles a message that has arrived completely: a response completes its waiting request; a
+    /// response without a waiting request is dropped.
     fn complete(&mut self, id: AgentId, agent: Agent, datagram: &Datagram, message: &[u8]) {
         if class::is_response(MadHeader::of(&datagram.mad)) {
             let Some(key) = self.answered(id, datagram) else {

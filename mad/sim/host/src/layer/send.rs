@@ -1,4 +1,4 @@
-//! Sends of programs, their retries and time-outs.
+//! Datagrams and messages that programs send, with their retries and time-outs.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -30,13 +30,13 @@ pub(super) struct SendKey {
 }
 
 impl SendKey {
-    /// Every send of an agent.
+    /// The keys of every send of an agent.
     pub(super) fn all_of(agent: AgentId) -> RangeInclusive<SendKey> {
         let key = |tid, serial| SendKey { agent, tid, serial };
         key(0, 0)..=key(u64::MAX, u64::MAX)
     }
 
-    /// Every send of an agent in a transaction.
+    /// The keys of every send of an agent in a transaction.
     pub(super) fn all_in(agent: AgentId, tid: u64) -> RangeInclusive<SendKey> {
         let key = |serial| SendKey { agent, tid, serial };
         key(0)..=key(u64::MAX)
@@ -51,7 +51,7 @@ pub(super) struct Pending {
     header: UserMadHeader,
     pub(super) remote: RemoteAddress,
     pub(super) kind: Sending,
-    /// How long to wait for a response; zero if none is expected.
+    /// The time to wait for a response; zero if no response is expected.
     pub(super) timeout: Duration,
     pub(super) retries_left: u32,
 }
@@ -59,9 +59,9 @@ pub(super) struct Pending {
 /// The form of a send.
 #[derive(Debug)]
 pub(super) enum Sending {
-    /// In one datagram.
+    /// A message in one datagram.
     Single(MadBytes),
-    /// In segments.
+    /// A message in segments.
     Multi {
         sender: Sender,
         /// The common header.
@@ -90,7 +90,7 @@ impl Pending {
         Class(self.kind.head()[1])
     }
 
-    /// Whether this is a response.
+    /// Whether the message is a response.
     pub(super) fn is_response(&self) -> bool {
         class::is_response(&header_of(&self.kind.head()))
     }
@@ -100,7 +100,7 @@ impl Pending {
         self.header.retries
     }
 
-    /// How long to wait for an acknowledgement.
+    /// The time to wait for an acknowledgement.
     pub(super) fn acknowledge_within(&self) -> Duration {
         if self.timeout.is_zero() {
             ACKNOWLEDGE_WITHIN
@@ -250,7 +250,7 @@ impl MadLayer {
         self.start_timer(Timer::Send(key), due);
     }
 
-    /// The timer of a send has fired: send it again, or return it to the program.
+    /// Handles the timer of a send: sends the message again, or returns it to the program.
     pub(super) fn send_is_due(&mut self, key: SendKey, now: Time) {
         let Some(pending) = self.sends.get_mut(&key) else {
             return;
@@ -258,7 +258,7 @@ impl MadLayer {
         if let Sending::Multi { pausing: true, .. } = pending.kind {
             return self.send_more(key, now);
         }
-        // If all segments arrived, the answer is missing.
+        // When all segments have arrived, only the answer is missing.
         let is_over = match &pending.kind {
             Sending::Multi { sender, .. } => sender.is_acknowledged(),
             Sending::Single(_) => false,
@@ -323,7 +323,8 @@ impl MadLayer {
             .push_back(LayerEffect::Send(Datagram { mad, remote }));
     }
 
-    /// Whether the file has the same transaction pending: a request, or a response to the same end.
+    /// Whether the open device has a message in the same transaction pending: a request, or a
+    /// response to the same destination.
     fn is_under_way(&self, agent: AgentId, kind: &Agent, new: &Pending, first: &MadBytes) -> bool {
         let class = new.class();
         // A program that does RMPP itself sends many datagrams in a transaction.

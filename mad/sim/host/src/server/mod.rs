@@ -36,7 +36,7 @@ pub struct HostServerOptions {
 /// A fabric could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Another server answers at this path.
+    /// Another server answers at the path of the socket.
     #[error("{path} is served already")]
     Taken {
         /// The path.
@@ -50,7 +50,7 @@ pub enum ServerError {
         /// The operating system's error.
         source: io::Error,
     },
-    /// The directory that stands in for sysfs could not be made.
+    /// The directory that replaces sysfs could not be created.
     #[error("cannot make the directory {path}")]
     Directory {
         /// The path.
@@ -75,7 +75,7 @@ pub struct HostServer {
 /// Serves the fabric behind `sim`.
 ///
 /// # Errors
-/// [`ServerError`].
+/// A [`ServerError`] if the socket, the directory or the thread cannot be created.
 pub fn serve(sim: SimHandle, options: &HostServerOptions) -> Result<HostServer, ServerError> {
     let socket = &options.socket;
     let listen = |source: io::Error| ServerError::Listen {
@@ -90,7 +90,7 @@ pub fn serve(sim: SimHandle, options: &HostServerOptions) -> Result<HostServer, 
                 path: socket.clone(),
             });
         }
-        // A killed server left it behind.
+        // The socket file is left over from a server that was killed.
         std::fs::remove_file(socket).map_err(listen)?;
     }
     // Programs read it from directories of their own.
@@ -134,7 +134,7 @@ impl HostServer {
         &self.socket
     }
 
-    /// Whether it is still running: not after the simulation or the thread has failed.
+    /// Whether the server is still running: it stops when the simulation or its thread has failed.
     pub fn is_running(&self) -> bool {
         self.thread
             .as_ref()

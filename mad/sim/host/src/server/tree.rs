@@ -1,4 +1,4 @@
-//! The stand-in for a node's part of sysfs: a directory that mirrors `/sys/class`.
+//! The directory that replaces a node's part of sysfs; it has the structure of `/sys/class`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -121,11 +121,12 @@ impl PortFacts {
     }
 }
 
-/// 64 bits in the format of sysfs: four groups of four digits.
+/// The number in the format of sysfs: four groups of four hexadecimal digits with colons between
+/// them.
 fn colons(bits: u64) -> String {
     let mut text = String::new();
     for shift in [48, 32, 16, 0] {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "{}{:04x}",
@@ -183,7 +184,7 @@ fn rate(info: &PortInfo) -> String {
     format!("{}{half} Gb/sec ({}X{name})", tenths / 10, rate.lanes)
 }
 
-/// The directory of a node, and its content.
+/// The directory of a node, and the content of its files.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: PathBuf,
@@ -199,7 +200,7 @@ impl Tree {
         }
     }
 
-    /// Its path.
+    /// The path of the directory.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }

@@ -1,4 +1,5 @@
-//! RMPP messages arrive whole over a faulty wire, and end in time if the wire is too faulty.
+//! Tests that RMPP messages arrive completely over a wire with faults, and fail in time if the
+//! faults are too many.
 
 use std::time::Duration;
 
@@ -87,7 +88,7 @@ fn messages_of_every_length_arrive() {
     }
 }
 
-/// A small random number generator; the same seed gives the same faults.
+/// A small random number generator: equal seeds give equal sequences of faults.
 struct Dice(u64);
 
 impl Dice {
@@ -129,7 +130,7 @@ fn an_unacknowledged_message_returns_after_its_retries() {
     );
     world.run_for(Duration::from_millis(5_999));
     assert!(world.read[1].is_empty());
-    // Only the first segment, three times: the window never opened.
+    // Only the first segment is sent, three times: the window never opened.
     assert_eq!(world.sent[1].len(), 3);
     world.run_for(Duration::from_millis(1));
     let (header, head) = world.only_read(1);
@@ -283,7 +284,8 @@ fn an_agent_without_kernel_rmpp_gets_every_segment() {
         world.run_for(LATENCY);
         let (header, first) = world.only_read(0);
         assert_eq!((header.length, first[25], first[31]), (64 + 256, 1, 1));
-        // The agent acknowledges it, and the rest comes although no request waits for it.
+        // The agent acknowledges the segment, and the rest arrives although no request waits for
+        // it.
         let mut ack = first[..56].to_vec();
         ack[3] = GET_TABLE;
         ack[25] = 2;
@@ -311,7 +313,8 @@ fn random_datagrams_do_not_panic() {
         for byte in &mut mad[..60] {
             *byte = dice.roll(256) as u8;
         }
-        // Mostly plausible datagrams: the right class, a registered agent, small numbers.
+        // Most datagrams are plausible: they have the right class, a registered agent and small
+        // numbers.
         mad[..3].copy_from_slice(&[1, 3, 2]);
         mad[3] = [0x01, 0x12, 0x81, 0x92, 0x07][dice.roll(5) as usize];
         mad[8..16].copy_from_slice(&(1 << 32 | dice.roll(4)).to_be_bytes());
@@ -328,7 +331,8 @@ fn random_datagrams_do_not_panic() {
             };
             let segments = dice.roll(2) == 0;
             let bytes = write.bytes(&message(mad[3], dice.roll(4), 2_000, segments));
-            // Most are pending already, or too long.
+            // Most of the transactions are pending already, or the messages are too long, so that
+            // errors are ignored.
             let _ = world.hosts[0].write(file, &bytes, world.now);
         }
         while world.hosts[0].poll_effect().is_some() {}
