@@ -30,7 +30,7 @@ pub struct ReportedGuids {
 }
 
 impl ReportedGuids {
-    /// The same GUID for the node, the system image and the ports.
+    /// One GUID for the node, the system image and the ports.
     #[must_use]
     pub fn all(guid: Guid) -> ReportedGuids {
         ReportedGuids {

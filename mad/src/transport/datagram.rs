@@ -115,7 +115,7 @@ pub enum Inbound {
         /// The reason.
         kind: SendFailure,
     },
-    /// Something happened to the local port.
+    /// An event of the local port.
     Port(PortEvent),
 }
 
@@ -126,22 +126,22 @@ pub enum SendFailure {
     TimedOut,
     /// The kernel flushed the send queue: the port went down or the transport closed.
     Flushed,
-    /// Anything else, as the operating system's error number.
+    /// Any other error, with the error number of the operating system.
     Other(i32),
 }
 
 /// A change of the local port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PortEvent {
-    /// The link came up: the port left Down.
+    /// The link came up: the port left the state Down.
     Up,
     /// The link went down. The transport stays open; sends fail or time out until
     /// [`PortEvent::Up`].
     Down,
-    /// The port fell from Armed or Active to Init without a reading of Down between: its link
+    /// The port changed from Armed or Active to Init without a reading of Down in between: its link
     /// trained again, and the node at the other end may have been reset.
     Retrained,
-    /// The device vanished. Nothing more arrives until the transport is opened again.
+    /// The device was removed. Nothing more arrives until the transport is opened again.
     Gone,
     /// The port's base LID or LMC changed.
     LidChanged,
@@ -158,7 +158,7 @@ pub enum PortEvent {
 pub struct LocalPort {
     /// The name of the channel adapter: `mlx5_0`, `ibsim0`.
     pub ca: String,
-    /// The port's number on its node.
+    /// The number of the port on its node.
     pub port: PortNum,
     /// The node's GUID.
     pub node_guid: Guid,

@@ -1,4 +1,4 @@
-//! Messages of the SA, of any length, independent of which layer does RMPP.
+//! Messages of the SA, of any length, independent of the layer that does RMPP.
 
 use std::fmt;
 
@@ -38,12 +38,12 @@ impl Message {
         Some(MadHeader::ref_from_prefix(&self.bytes).ok()?.0)
     }
 
-    /// Whether RMPP carries it.
+    /// Whether RMPP carries the message.
     pub fn is_rmpp(&self) -> bool {
         is_rmpp(&self.bytes)
     }
 
-    /// The data behind the headers.
+    /// The data that follow the headers.
     pub fn data(&self) -> &[u8] {
         self.bytes.get(SA_HEADER_LEN..).unwrap_or_default()
     }
@@ -72,14 +72,14 @@ pub(crate) fn is_rmpp(bytes: &[u8]) -> bool {
         .is_some_and(|(rmpp, _)| rmpp.is_active())
 }
 
-/// Data made while the message is sent, so that an answer of any length takes the memory of one
-/// window.
+/// A source of data that are made while the message is sent, so that an answer of any length takes
+/// the memory of one window.
 pub trait Source: Send {
     /// Writes the next bytes into `room`, which is not empty. It may return few or no bytes before
     /// the data ends, so that other messages have their turn when much work yields few bytes.
     fn fill(&mut self, room: &mut [u8]) -> Filled;
 
-    /// How many bytes remain, if known without making them.
+    /// The number of bytes that remain; `None` if it is not known without making them.
     fn remaining(&self) -> Option<u64>;
 }
 
@@ -88,7 +88,7 @@ pub trait Source: Send {
 pub struct Filled {
     /// The number of bytes written, from the front.
     pub bytes: usize,
-    /// Whether those were the last ones.
+    /// Whether these bytes were the last ones.
     pub ended: bool,
 }
 
@@ -208,7 +208,8 @@ impl From<Message> for Outgoing {
     }
 }
 
-/// A message whose data is made while it is sent. RMPP carries it even if its header lacks ACTIVE.
+/// A message whose data are made while it is sent. RMPP carries the message even if its header
+/// lacks ACTIVE.
 pub struct Streamed {
     /// The headers.
     pub header: [u8; SA_HEADER_LEN],

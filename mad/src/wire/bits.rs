@@ -13,7 +13,7 @@ pub(crate) trait Word: Copy {
 
     fn load(self) -> u64;
 
-    /// A word holding the low [`Word::WIDTH`] bits of `value`.
+    /// A word whose low [`Word::WIDTH`] bits are those of `value`.
     fn store(value: u64) -> Self;
 }
 
@@ -119,14 +119,14 @@ const fn ones(width: u32) -> u64 {
     u64::MAX >> (u64::BITS - width)
 }
 
-/// Bits `HIGH` down to `LOW` of `word`. A range that does not fit the word does not compile.
+/// The bits `HIGH` down to `LOW` of `word`. A range that does not fit the word does not compile.
 #[inline]
 pub(crate) fn get<const HIGH: u32, const LOW: u32, W: Word, F: Field>(word: W) -> F {
     const { assert!(LOW <= HIGH && HIGH < W::WIDTH) };
     F::from_bits((word.load() >> LOW) & ones(HIGH - LOW + 1))
 }
 
-/// Replaces bits `HIGH` down to `LOW` of `word`, and no others.
+/// Replaces the bits `HIGH` down to `LOW` of `word`, and no others.
 #[inline]
 pub(crate) fn set<const HIGH: u32, const LOW: u32, W: Word, F: Field>(word: &mut W, value: F) {
     const { assert!(LOW <= HIGH && HIGH < W::WIDTH) };

@@ -74,7 +74,7 @@ macro_rules! code_enum {
 }
 pub(crate) use code_enum;
 
-/// A set of bits, some of which have names. The others are kept.
+/// Defines a set of bits, some of which have names. Bits without a name are kept.
 macro_rules! bit_mask {
     ($(#[$doc:meta])* $name:ident($native:ty) { $($(#[$vdoc:meta])* $constant:ident = $value:literal $text:literal,)* }) => {
         $(#[$doc])*
@@ -84,7 +84,7 @@ macro_rules! bit_mask {
         impl $name {
             $($(#[$vdoc])* pub const $constant: Self = Self($value);)*
 
-            /// No bit.
+            /// The empty set.
             pub const NONE: Self = Self(0);
 
             const NAMES: &'static [(Self, &'static str)] = &[$((Self::$constant, $text),)*];

@@ -58,22 +58,22 @@ bits! { MadHeader {
     class_version, set_class_version: u8 = class_version;
     /// The method, with its R (response) bit.
     method, set_method: Method = method;
-    /// All 16 bits of the status. In directed-route SMPs the top bit is D, the direction;
-    /// [`Smp::status`](super::smp::Smp::status) leaves it out.
+    /// All 16 bits of the status. In directed-route SMPs the top bit is D, the direction, which
+    /// [`Smp::status`](super::smp::Smp::status) excludes.
     status, set_status: Status = status;
-    /// 16 bits that belong to the class: HopPointer and HopCount in a directed-route SMP, reserved
-    /// in the others used here.
+    /// The 16 bits whose meaning depends on the class: HopPointer and HopCount in a directed-route
+    /// SMP, reserved in the other classes used here.
     class_specific, set_class_specific: u16 = class_specific;
     /// The transaction.
     tid, set_tid: Tid = tid;
     /// The attribute.
     attribute, set_attribute: AttrId = attribute;
-    /// Further data of the attribute: a block or port number, a control code.
+    /// The attribute modifier: a block or port number, or a control code.
     modifier, set_modifier: u32 = modifier;
 } }
 
 impl MadHeader {
-    /// The header in one line, with `status` in place of its own, which may include D.
+    /// Writes the header in one line, with `status` instead of its own status, which may include D.
     pub(super) fn write_with(&self, status: Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -138,7 +138,7 @@ impl Method {
     pub const TRAP: Method = Method(0x05);
     /// A trap, passed on to a subscriber.
     pub const REPORT: Method = Method(0x06);
-    /// Asks the sender of a trap not to repeat it.
+    /// A request to the sender of a trap not to repeat the trap.
     pub const TRAP_REPRESS: Method = Method(0x07);
     /// The SA (IBA 15.2.2): requests all records that match.
     pub const GET_TABLE: Method = Method(0x12);
@@ -159,7 +159,7 @@ impl Method {
     /// The response to [`Method::DELETE`].
     pub const DELETE_RESPONSE: Method = Method(0x95);
 
-    /// R, the top bit: set in responses. TrapRepress answers a Trap without it.
+    /// R, the top bit, which is set in responses. TrapRepress answers a Trap without it.
     pub const RESPONSE_BIT: u8 = 0x80;
 
     /// Whether the R bit is set.
@@ -187,7 +187,7 @@ impl Method {
 pub struct Status(pub u16);
 
 impl Status {
-    /// No error.
+    /// The request had no error.
     pub const OK: Status = Status(0);
     /// The agent dropped the request for lack of time; the requester may send it again.
     pub const BUSY: Status = Status(0x0001);
@@ -213,7 +213,7 @@ impl Status {
         self.0 == 0
     }
 
-    /// Whether the agent requests that the request be sent again.
+    /// Whether the agent asks to send the request again.
     pub const fn is_busy(self) -> bool {
         self.0 & Self::BUSY.0 != 0
     }

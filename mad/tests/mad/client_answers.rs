@@ -1,4 +1,4 @@
-//! The transaction client and single answers.
+//! Tests of the transaction client with single answers.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn completed<C>(handled: Handled<C>) -> Completion<C> {
     }
 }
 
-/// Lets deadlines pass until the next datagram is due, and returns it with its time.
+/// Handles deadlines until the next datagram is due, and returns that datagram with its time.
 fn next_attempt<C>(client: &mut Client<C>) -> (MadBytes, Time) {
     let now = client.next_deadline().unwrap();
     client.handle_deadline(now);

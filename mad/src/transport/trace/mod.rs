@@ -54,10 +54,10 @@ struct Shared {
 }
 
 struct State {
-    /// `None` after an error.
+    /// The writer of the capture; `None` after an error.
     writer: Option<PcapngWriter<Box<dyn Write + Send>>>,
     local_lid: Lid,
-    /// Called with the error that ends the capture.
+    /// A function that is called with the error that ends the capture.
     on_error: Option<ErrorHandler>,
 }
 
@@ -199,7 +199,7 @@ impl Trace {
         let Some(writer) = &mut state.writer else {
             return;
         };
-        // Read under the lock, so that times in the capture never go back.
+        // The clock is read under the lock, so that times in the capture never go back.
         let at = (self.shared.clock)();
         if let Err(error) = writer.write(at, direction, datagram, local_lid) {
             state.fail(&error);
@@ -274,7 +274,8 @@ impl<T> Traced<T> {
 
 impl<T: Transport> Transport for Traced<T> {
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
-        // Record it before sending, or its answer might be recorded first.
+        // The datagram is recorded before it is sent, because otherwise its answer might be
+        // recorded first.
         self.trace.record(Direction::Outbound, datagram);
         self.transport.send(datagram, timeout)
     }

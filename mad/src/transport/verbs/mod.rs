@@ -20,36 +20,36 @@ use super::{Inbound, PortEvent, Sink};
 use crate::ids::Gid;
 use crate::wire::attr::PortState;
 
-/// How long the thread waits for an event before it checks whether to end.
+/// The time that the thread waits for an event before it checks whether to end.
 const WAIT_MS: u16 = 100;
 
 /// A channel adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Its name: `mlx5_0`.
+    /// The name of the adapter, for example `mlx5_0`.
     pub name: String,
     /// The node GUID.
     pub node_guid: Guid,
-    /// Its ports in ascending order.
+    /// The ports of the adapter in ascending order.
     pub ports: Vec<DevicePort>,
 }
 
 /// A port of a channel adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevicePort {
-    /// Its number.
+    /// The number of the port.
     pub port: PortNum,
-    /// Whether its link is InfiniBand rather than Ethernet.
+    /// Whether the link layer of the port is InfiniBand rather than Ethernet.
     pub infiniband: bool,
     /// The PortState of the link.
     pub state: PortState,
     /// The base LID.
     pub lid: Lid,
-    /// How many LIDs it has.
+    /// The LID mask control of the port.
     pub lmc: Lmc,
-    /// The LID of its subnet manager.
+    /// The LID of the port's subnet manager.
     pub sm_lid: Lid,
-    /// Its GIDs, without those whose lower half is zero.
+    /// The GIDs of the port, without those whose lower half is zero.
     pub gids: Vec<Gid>,
 }
 
@@ -68,7 +68,7 @@ pub enum VerbsError {
     /// The device could not be opened.
     #[error("cannot open the RDMA device {ca}")]
     Open {
-        /// Its name.
+        /// The name of the adapter.
         ca: String,
         /// The operating system's error.
         source: io::Error,

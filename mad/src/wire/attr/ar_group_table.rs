@@ -33,7 +33,7 @@ impl ArGroupTable {
         AR_BLOCK.modifier(block)
     }
 
-    /// The block that a modifier names; `None` where it has other bits, whose meaning is not known.
+    /// The block that a modifier names; `None` if other bits are set, whose meaning is not known.
     pub const fn modifier_block(modifier: u32) -> Option<u16> {
         AR_BLOCK.block(modifier)
     }

@@ -47,7 +47,7 @@ impl GeneralInfo {
 pub struct Capabilities(pub [u32; 4]);
 
 impl Capabilities {
-    /// No capability: devices that are not asked, or do not know GeneralInfo.
+    /// The empty set: that of a device that was not asked or does not know GeneralInfo.
     pub const NONE: Capabilities = Capabilities([0; 4]);
 
     /// Whether the agent has `capability`.
@@ -56,7 +56,7 @@ impl Capabilities {
         self.0[number / 32] >> (number % 32) & 1 != 0
     }
 
-    /// These capabilities and `capability`.
+    /// These capabilities with `capability` added.
     #[must_use]
     pub const fn with(mut self, capability: Capability) -> Capabilities {
         let number = capability as usize;
@@ -64,7 +64,7 @@ impl Capabilities {
         self
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self == Capabilities::NONE
     }
@@ -84,7 +84,7 @@ impl Capabilities {
     }
 }
 
-/// The capabilities with a name, each with its number and its text.
+/// Defines the capabilities that have a name, each with its number and its text.
 macro_rules! capabilities {
     ($($(#[$doc:meta])* $name:ident = $number:literal $text:literal,)*) => {
         /// A capability in [`GeneralInfo`]; its code is its number there.
@@ -109,11 +109,11 @@ macro_rules! capabilities {
 }
 
 capabilities! {
-    /// Several forwarding tables, chosen by arrival port and SL.
+    /// The switch has several forwarding tables, chosen by the port of arrival and the SL.
     PrivateLft = 0 "private LFTs",
-    /// Adaptive routing with ARLinearForwardingTable 0xFF22.
+    /// The switch has adaptive routing with ARLinearForwardingTable 0xFF22.
     AdaptiveRoutingRev0 = 1 "adaptive routing, revision 0",
-    /// Adaptive routing with ARLinearForwardingTable 0xFF23.
+    /// The switch has adaptive routing with ARLinearForwardingTable 0xFF23.
     AdaptiveRouting = 2 "adaptive routing",
     /// Readings of temperature.
     TemperatureSensing = 4 "temperature sensing",
@@ -143,7 +143,7 @@ capabilities! {
     ForceSubGroup0 = 23 "sub-group 0 forced by private LFT",
     /// QoSConfigSL of ports, with limits of rates.
     QosSlRateLimit = 24 "rate limits by SL",
-    /// The same of virtual ports.
+    /// The virtual ports have a QoSConfigSL, with limits of rates.
     QosSlVPortRateLimit = 25 "rate limits of virtual ports by SL",
     /// Traps 128 with more detail.
     EnhancedTrap128 = 28 "enhanced trap 128",
@@ -175,7 +175,7 @@ capabilities! {
     ProfilesConfig = 60 "profiles",
     /// BERConfig.
     BerConfig = 61 "bit error configuration",
-    /// As [`Capability::OutOfOrder`], second version.
+    /// The second version of [`Capability::OutOfOrder`].
     OutOfOrderV2 = 62 "packets out of order, version 2",
     /// Weights of buffers by VL.
     VlBufferWeight = 63 "buffer weights by VL",
@@ -193,12 +193,12 @@ capabilities! {
     MulticastPrivateLft = 70 "private multicast LFTs",
     /// Private LFTs of multicast, second part.
     MulticastPrivateLftMap = 71 "private multicast LFT maps",
-    /// Firmware updates in service.
+    /// The switch supports in-service firmware updates.
     Issu = 74 "in-service update",
     /// PortRecoveryPolicyConfig.
     PortRecoveryPolicy = 76 "port recovery policy",
     /// Planes of a port may differ.
     PlaneAsymmetry = 78 "asymmetric planes",
-    /// Links train again by themselves.
+    /// Links train again without a request of the manager.
     AutoRetrain = 81 "automatic retraining",
 }

@@ -14,9 +14,9 @@ pub struct PKey(pub u16);
 impl PKey {
     /// An entry that holds no key.
     pub const INVALID: PKey = PKey(0);
-    /// Full membership in the default partition.
+    /// The P_Key of full membership in the default partition.
     pub const DEFAULT_FULL: PKey = PKey(0xFFFF);
-    /// Limited membership in the default partition.
+    /// The P_Key of limited membership in the default partition.
     pub const DEFAULT_LIMITED: PKey = PKey(0x7FFF);
 
     const FULL: u16 = 0x8000;
@@ -26,12 +26,12 @@ impl PKey {
         self.0 & !Self::FULL
     }
 
-    /// Whether the member is a full one. Limited members cannot communicate with each other.
+    /// Whether the key means full membership. Limited members cannot communicate with each other.
     pub const fn is_full(self) -> bool {
         self.0 & Self::FULL != 0
     }
 
-    /// Whether this is a key: partition 0 is not one.
+    /// Whether this is a valid key: the key of partition 0 is not.
     pub const fn is_valid(self) -> bool {
         self.base() != 0
     }

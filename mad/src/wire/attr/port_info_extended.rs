@@ -17,13 +17,13 @@ bit_mask! {
 code_enum! {
     /// The forward error correction of a link, FECModeActive.
     FecMode {
-        /// No correction.
+        /// The link has no error correction.
         None = 0 "none",
-        /// Fire code.
+        /// The link uses a fire code.
         FireCode = 1 "fire code",
-        /// Reed-Solomon.
+        /// The link uses a Reed-Solomon code.
         ReedSolomon = 2 "RS",
-        /// Reed-Solomon of low latency.
+        /// The link uses a Reed-Solomon code of low latency.
         LowLatencyReedSolomon = 3 "low-latency RS",
     }
 }
@@ -89,7 +89,7 @@ impl PortInfoExtended {
         port.0 as u32
     }
 
-    /// The mode in force; `None` where the port does not say so.
+    /// The mode in force; `None` if the port does not state it.
     pub fn fec_mode(&self) -> Option<FecMode> {
         let valid = PortInfoExtendedCapabilities::IS_FEC_MODE_SUPPORTED;
         let code = u8::try_from(self.fec_mode_active()).ok()?;

@@ -41,9 +41,9 @@ pub mod attribute {
     pub const CONGESTION_INFO: AttrId = AttrId(0x0011);
     /// The key of the agent.
     pub const CONGESTION_KEY_INFO: AttrId = AttrId(0x0012);
-    /// How a switch marks packets.
+    /// The attribute that says how a switch marks packets.
     pub const SWITCH_CONGESTION_SETTING: AttrId = AttrId(0x0014);
-    /// How an adapter slows down, by service level.
+    /// The attribute that says how an adapter slows down, for each service level.
     pub const CA_CONGESTION_SETTING: AttrId = AttrId(0x0016);
     /// The delays by which an adapter slows down.
     pub const CONGESTION_CONTROL_TABLE: AttrId = AttrId(0x0017);
@@ -65,7 +65,7 @@ pub trait CcAttribute:
         value
     }
 
-    /// The management data with the attribute, zeroes behind it.
+    /// The management data that begin with the attribute and end with zeroes.
     fn to_data(&self) -> [u8; CC_DATA_LEN] {
         let mut data = [0; CC_DATA_LEN];
         data[..size_of::<Self>()].copy_from_slice(self.as_bytes());

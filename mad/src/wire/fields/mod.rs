@@ -27,9 +27,10 @@ pub struct FieldSpec {
     pub offset: u16,
     /// The number of bits: up to 64, 128 for a GID, or whole bytes for text and paths.
     pub width: u16,
-    /// How many such fields there are; 1 for most.
+    /// The number of fields of this kind in a row; 1 for most.
     pub count: u16,
-    /// The distance between them in bits; equals the width where they lie side by side.
+    /// The distance between the starts of two of them in bits; it equals the width if they are
+    /// adjacent.
     pub stride: u16,
     show: Show,
 }

@@ -11,7 +11,8 @@ bit_mask! {
         EXTENDED_WIDTH_WITHOUT_CAST = 0x0400 "IsExtendedWidthNoIETFSupported",
         /// Counts PortXmitWait.
         XMIT_WAIT = 0x1000 "IsPortXmitWaitSupported",
-        /// PortExtendedSpeedsCounters has what Reed-Solomon correction mended, where it is active.
+        /// PortExtendedSpeedsCounters has the errors that Reed-Solomon correction corrected, if it
+        /// is active.
         RS_FEC_COUNTERS = 0x4000 "IsRSFECModeCountersSupported",
         /// Counts QP1Dropped.
         QP1_DROPPED = 0x8000 "IsQP1DroppedSupported",

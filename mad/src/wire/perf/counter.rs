@@ -8,7 +8,8 @@ pub(super) struct Place {
     pub(super) offset: usize,
     /// The number of bits.
     pub(super) width: usize,
-    /// Its bit of CounterSelect, which a Set resets it by; from 16 on of CounterSelect2.
+    /// The bit by which a Set resets the counter: of CounterSelect, or of CounterSelect2 from 16
+    /// on.
     pub(super) select: u32,
 }
 
@@ -21,8 +22,8 @@ const fn narrow(offset: usize, width: usize, select: u32) -> Option<Place> {
     })
 }
 
-/// A counter of [`PortCountersExtended`](super::PortCountersExtended), by its place in the row of
-/// 64-bit counters. Those from 8 on have a bit of CounterSelect2.
+/// The place of a counter of [`PortCountersExtended`](super::PortCountersExtended), by its index in
+/// the row of 64-bit counters. The counters from 8 on have a bit of CounterSelect2.
 const fn wide(index: usize) -> Place {
     let select = if index < 8 { index } else { index + 8 };
     Place {
@@ -52,8 +53,8 @@ macro_rules! counters {
                 }
             }
 
-            /// The highest value in [`PortCounters`](super::PortCounters), where the counter stays;
-            /// `None` if that attribute does not have it.
+            /// The highest value of the counter in [`PortCounters`](super::PortCounters), at which
+            /// it stays; `None` if that attribute does not have the counter.
             pub const fn narrow_max(self) -> Option<u64> {
                 match self.narrow() {
                     Some(place) => Some((1 << place.width) - 1),
@@ -77,7 +78,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Minor link errors on one or more lanes.
+    /// The number of minor link errors on one or more lanes.
     SymbolError = "SymbolErrorCounter", narrow(32, 16, 0), wide(8);
     /// Recoveries of the link from an error that training mended.
     LinkErrorRecovery = "LinkErrorRecoveryCounter", narrow(48, 8, 1), wide(9);
@@ -101,11 +102,11 @@ counters! {
     ExcessiveBufferOverrunErrors = "ExcessiveBufferOverrunErrors", narrow(156, 4, 10), wide(18);
     /// Packets to QP 1 dropped for lack of room.
     Qp1Dropped = "QP1Dropped", narrow(160, 16, 17), wide(21);
-    /// SMPs dropped for lack of room.
+    /// The number of SMPs that were dropped for lack of room.
     Vl15Dropped = "VL15Dropped", narrow(176, 16, 11), wide(19);
-    /// Data sent, in units of 4 bytes.
+    /// The amount of data sent, in units of 4 bytes.
     XmitData = "PortXmitData", narrow(192, 32, 12), wide(0);
-    /// Data received, in units of 4 bytes.
+    /// The amount of data received, in units of 4 bytes.
     RcvData = "PortRcvData", narrow(224, 32, 13), wide(1);
     /// Packets sent.
     XmitPkts = "PortXmitPkts", narrow(256, 32, 14), wide(2);
@@ -113,13 +114,13 @@ counters! {
     RcvPkts = "PortRcvPkts", narrow(288, 32, 15), wide(3);
     /// Ticks during which data waited without being sent.
     XmitWait = "PortXmitWait", narrow(320, 32, 16), wide(20);
-    /// Unicast packets sent.
+    /// The number of unicast packets sent.
     UnicastXmitPkts = "PortUnicastXmitPkts", None, wide(4);
-    /// Unicast packets received.
+    /// The number of unicast packets received.
     UnicastRcvPkts = "PortUnicastRcvPkts", None, wide(5);
-    /// Multicast packets sent.
+    /// The number of multicast packets sent.
     MulticastXmitPkts = "PortMulticastXmitPkts", None, wide(6);
-    /// Multicast packets received.
+    /// The number of multicast packets received.
     MulticastRcvPkts = "PortMulticastRcvPkts", None, wide(7);
 }
 

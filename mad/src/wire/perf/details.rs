@@ -88,7 +88,7 @@ bits! { PortXmitDiscardDetails {
     hoq_lifetime, set_hoq_lifetime: u16 = hoq_lifetime;
 } }
 
-/// Gives a view its bytes and its zeroes.
+/// Implements the conversions of a view from and to bytes, and its zeroes.
 macro_rules! details {
     ($($view:ident),*) => {$(
         const _: () = assert!(size_of::<$view>() == PERF_DATA_LEN);
@@ -128,7 +128,8 @@ details!(
 mod tests {
     use super::*;
 
-    /// The places are those of `libibmad/fields.c` in rdma-core, in bits from the first byte.
+    /// The expected places are those of `libibmad/fields.c` in rdma-core, in bits from the first
+    /// byte.
     #[test]
     fn counters_of_extended_speeds_have_the_places_of_libibmad() {
         let mut counters = PortExtendedSpeedsCounters::default();

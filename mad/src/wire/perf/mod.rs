@@ -29,7 +29,7 @@ pub const CLASS_VERSION: u8 = 1;
 /// The data bytes of a datagram of performance management.
 pub const PERF_DATA_LEN: usize = 192;
 
-/// PortSelect for all ports of a switch together, where
+/// The PortSelect that means all ports of a switch together, if
 /// [`PerfCapabilityMask::ALL_PORT_SELECT`] is set (IBA 16.1.3.5).
 pub const ALL_PORTS: u8 = 0xFF;
 
@@ -47,7 +47,8 @@ pub mod attribute {
     pub const PORT_XMIT_DISCARD_DETAILS: AttrId = AttrId(0x0016);
     /// Counters of 64 bits.
     pub const PORT_COUNTERS_EXTENDED: AttrId = AttrId(0x001D);
-    /// The blocks and symbols that forward error correction mended, and those that it did not.
+    /// The blocks and symbols that forward error correction corrected, and those that it could not
+    /// correct.
     pub const PORT_EXTENDED_SPEEDS_COUNTERS: AttrId = AttrId(0x001F);
 }
 

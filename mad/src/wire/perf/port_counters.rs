@@ -60,7 +60,7 @@ bits! { PortCountersExtended {
     port_select, set_port_select: u8 = port_select;
     /// The counters that a Set resets: the first eight.
     counter_select, set_counter_select: u16 = counter_select;
-    /// The counters that a Set resets: the others.
+    /// The mask of the counters that a Set resets and [`Self::counter_select`] has no bit for.
     counter_select2, set_counter_select2: u32 = counter_select2;
 } }
 
@@ -81,15 +81,15 @@ pub trait PortCounterAttribute: Copy + Default {
     /// The value of a counter; `None` if the attribute does not have it.
     fn counter(&self, counter: Counter) -> Option<u64>;
 
-    /// Whether a Set of these data resets a counter.
+    /// Whether a Set of these data resets the counter.
     fn resets(&self, counter: Counter) -> bool;
 
-    /// Sets all counters that the attribute has. A value that a counter cannot hold becomes its
-    /// highest.
+    /// Sets all counters that the attribute has. A value that a counter cannot hold becomes the
+    /// counter's highest value.
     fn set_counters(&mut self, values: &CounterSet) -> &mut Self;
 }
 
-/// Makes a view a [`PortCounterAttribute`], with its counters at `place`.
+/// Implements [`PortCounterAttribute`] for a view whose counters are at `place`.
 macro_rules! port_counter_attribute {
     ($view:ident, $place:expr) => {
         const _: () = assert!(size_of::<$view>() == PERF_DATA_LEN);

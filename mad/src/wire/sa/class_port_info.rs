@@ -10,11 +10,11 @@ use crate::wire::codes::bit_mask;
 bit_mask! {
     /// CapabilityMask of ClassPortInfo in the SA (IBA 15.2.5.1).
     SaCapabilityMask(u16) {
-        /// Sends traps of its own.
+        /// The SA sends traps of its own.
         TRAP = 0x0001 "IsTrapSupported",
         /// Answers Get and Set of Notice.
         NOTICE = 0x0002 "IsGetSetNoticeSupported",
-        /// Answers all optional records except those of the bits below.
+        /// The SA answers all optional records except those of the bits below.
         OPTIONAL_RECORDS = 0x0100 "IsSubnetOptionalRecordsSupported",
         /// Manages multicast groups.
         UD_MULTICAST = 0x0200 "IsUDMulticastSupported",
@@ -32,13 +32,13 @@ bit_mask! {
     SaCapabilityMask2(u32) {
         /// Knows QoS classes.
         QOS = 0x002 "IsQoSSupported",
-        /// Gives in paths the P_Key for the way back.
+        /// The SA states in paths the P_Key for packets in the opposite direction.
         REVERSE_PATH_P_KEY = 0x004 "IsReversePathPKeySupported",
         /// Sets MulticastFDBTop.
         MULTICAST_FDB_TOP = 0x008 "IsMulticastFDBTopSupported",
         /// Keeps HierarchyInfo.
         HIERARCHY = 0x010 "IsHierarchyInfoSupported",
-        /// Gives ports alias GUIDs.
+        /// The SA assigns alias GUIDs to ports.
         ALIAS_GUIDS = 0x020 "IsAliasGUIDsSupported",
         /// Answers PortInfoRecord in full length.
         FULL_PORT_INFO_RECORD = 0x040 "IsFullPortInfoRecordSupported",
@@ -103,11 +103,11 @@ bits! { ClassPortInfo {
     base_version, set_base_version: u8 = base_version;
     /// The class version that it knows.
     class_version, set_class_version: u8 = class_version;
-    /// Its capabilities.
+    /// The capabilities of the SA.
     capability_mask, set_capability_mask: SaCapabilityMask = capability_mask;
-    /// Its further capabilities.
+    /// Further capabilities of the SA.
     capability_mask2, set_capability_mask2: SaCapabilityMask2 = capability_mask2_and_resp_time[31, 5];
-    /// How long it takes to answer: 4.096 µs × 2^value.
+    /// The time that the SA needs to answer: 4.096 µs × 2^value.
     resp_time_value, set_resp_time_value: u8 = capability_mask2_and_resp_time[4, 0];
     /// The redirection of requests: TClass.
     redirect_tc, set_redirect_tc: u8 = redirect_tc_sl_fl[31, 24];

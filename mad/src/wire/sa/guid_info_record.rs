@@ -27,7 +27,7 @@ pub struct GuidInfoRecord {
 record!(GuidInfoRecord, 0x0030, "GUIDInfoRecord");
 
 bits! { GuidInfoRecord {
-    /// The LID of the end port; of a switch that of its port 0.
+    /// The LID of the end port; for a switch the LID of its port 0.
     lid, set_lid: Lid = lid;
     /// The block: of GUIDs 8 × block and the 7 above.
     block_num, set_block_num: u8 = block;

@@ -161,7 +161,7 @@ fn widen<A: Attribute, const N: usize>(bytes: &[u8; N]) -> A {
     *A::from_data(&data)
 }
 
-/// The first `N` bytes of an attribute of subnet management: its used bytes.
+/// The first `N` bytes of an attribute of subnet management, which are its used bytes.
 fn narrow<A: Attribute, const N: usize>(attribute: &A) -> [u8; N] {
     std::array::from_fn(|index| attribute.as_data()[index])
 }

@@ -45,13 +45,13 @@ bits! { TraceRecord {
     node_type, set_node_type: NodeType = node_type;
     /// The node; disguised if the SA conceals it.
     node_id, set_node_id: Guid = node_id;
-    /// The chassis that it is in; 0 where unknown.
+    /// The chassis that contains the node; 0 if unknown.
     chassis_id, set_chassis_id: Guid = chassis_id;
-    /// The port by which packets come in; 0 at the source.
+    /// The port by which packets enter the node; 0 at the source.
     entry_port_id, set_entry_port_id: Guid = entry_port_id;
     /// The port by which packets leave; 0 at the destination.
     exit_port_id, set_exit_port_id: Guid = exit_port_id;
-    /// The number of the port by which packets come in; 0 at the source.
+    /// The number of the port by which packets enter the node; 0 at the source.
     entry_port, set_entry_port: PortNum = entry_port;
     /// The number of the port by which packets leave; 0 at the destination.
     exit_port, set_exit_port: PortNum = exit_port;

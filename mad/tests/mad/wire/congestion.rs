@@ -1,5 +1,5 @@
-//! Attributes of congestion control, against the values that libibmad of rdma-core 44, an
-//! independent implementation, reads from the same random bytes.
+//! Tests of the attributes of congestion control against the values that libibmad of rdma-core 44,
+//! an independent implementation, reads from the same random bytes.
 
 use rsm_ids::PortNum;
 use rsm_mad::ids::Tid;
