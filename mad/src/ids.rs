@@ -31,8 +31,8 @@ impl fmt::Debug for Tid {
     }
 }
 
-/// A route given hop by hop: the exit port at the local node first, then at every switch on the way
-/// (IBA 14.2.2).
+/// A route that is described hop by hop: the exit port at the local node first, then at every
+/// switch on the path (IBA 14.2.2).
 ///
 /// The empty path is the local node itself. Paths order by length first, then by their ports,
 /// so that sorting puts near nodes before far ones.

@@ -164,7 +164,7 @@ impl FromStr for LinkSpeed {
 /// `4xHDR`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LinkRate {
-    /// The lanes.
+    /// The width of the link.
     pub width: LinkWidth,
     /// The speed of each lane.
     pub speed: LinkSpeed,

@@ -11,7 +11,7 @@ use crate::Guid;
 pub struct PortNum(pub u8);
 
 impl PortNum {
-    /// A switch's management port.
+    /// The management port of a switch, port 0.
     pub const ZERO: PortNum = PortNum(0);
 
     /// The port number as an index.

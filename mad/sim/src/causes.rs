@@ -47,8 +47,8 @@ const OF_DISCARDED: [Cause; 4] = [
     Cause::HoqLifetime,
 ];
 
-/// The counters in PortExtendedSpeedsCounters that are not of a lane, with their bits of
-/// CounterSelect.
+/// The counters of PortExtendedSpeedsCounters that do not belong to a single lane, with their bits
+/// of CounterSelect.
 const OF_CORRECTION: [(Cause, u32); 5] = [
     (Cause::SyncHeader, 0),
     (Cause::UnknownBlock, 1),
@@ -81,7 +81,7 @@ impl Causes {
         }
     }
 
-    /// The value in an attribute, whose counters stay at their highest value.
+    /// The value of a counter in an attribute, which stays at its highest value.
     fn shown(&self, cause: Cause) -> u16 {
         u16::try_from(self.0[cause as usize]).unwrap_or(u16::MAX)
     }
@@ -92,7 +92,7 @@ impl Causes {
     }
 }
 
-/// An attribute with causes.
+/// An attribute that reports causes.
 pub(crate) trait CauseAttribute {
     /// Zeroes the causes that the attribute selects.
     fn reset(&self, causes: &mut Causes);
@@ -147,7 +147,7 @@ impl CauseAttribute for PortExtendedSpeedsCounters {
     }
 }
 
-/// The causes that damage has which moves `counter` by itself.
+/// The causes of the damage that makes `counter` increase by itself.
 pub(crate) fn of_damage(counter: Counter) -> &'static [Cause] {
     match counter {
         Counter::SymbolError => &[Cause::CorrectableBlock, Cause::CorrectedSymbol],
@@ -161,7 +161,7 @@ pub(crate) fn of_damage(counter: Counter) -> &'static [Cause] {
 /// The record of a lost packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// The port that counts it.
+    /// The port that counts the loss.
     pub(crate) port: u32,
     pub(crate) counter: Counter,
     pub(crate) cause: Option<Cause>,

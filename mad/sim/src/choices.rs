@@ -26,7 +26,7 @@ pub enum Picks {
 /// The outcome of a packet, and the number of switches on its path that had a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choices {
-    /// The outcome.
+    /// The outcome of the packet.
     pub probe: Probe,
     /// The number of switches on the path that had more than one port to choose from.
     pub free: u32,

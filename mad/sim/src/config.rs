@@ -63,7 +63,7 @@ pub struct SimConfig {
     /// The number of virtual ports of each port of a channel adapter or router, the physical
     /// function with index 0 included; 0 by default.
     pub vports: u16,
-    /// The LIDs of these.
+    /// The rule that says which virtual ports have LIDs of their own.
     pub vport_lids: VPortLids,
     /// VPortCap of ports with virtual ports: 127, as many adapters have it.
     pub vport_cap: u16,

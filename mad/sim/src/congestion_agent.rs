@@ -10,7 +10,7 @@ use rsm_mad::wire::congestion::{
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ClassPortInfo, Record};
 
-/// The number of blocks of the table of an adapter: that of ConnectX.
+/// The number of blocks of an adapter's table, 2 as in ConnectX adapters.
 const TABLE_BLOCKS: u8 = 2;
 
 /// The settings of an agent of congestion control, and the requests that reached it.
@@ -24,13 +24,14 @@ pub struct CongestionAgent {
     pub adapter: CaCongestionSetting,
     /// The blocks of an adapter's table.
     pub table: [CongestionControlTable; TABLE_BLOCKS as usize],
-    /// Gets that reached it.
+    /// The number of Gets that reached the agent.
     pub gets: u64,
-    /// Sets that reached it.
+    /// The number of Sets that reached the agent.
     pub sets: u64,
 }
 
-/// The agents by the index of their port: end ports that a request or an operator has met.
+/// The agents by the index of their port: those of the end ports that a request or an operator has
+/// reached.
 pub(crate) type CongestionAgents = HashMap<u32, CongestionAgent>;
 
 /// A request that an agent handles.

@@ -42,10 +42,10 @@ impl ReportedGuids {
 }
 
 impl Sim {
-    /// Pulls the cable in a port. Both ends go down at once.
+    /// Unplugs the cable in a port. Both ends go down immediately.
     ///
     /// # Errors
-    /// There is no such port, or no cable in it.
+    /// There is no such port, or there is no cable in it.
     pub fn unlink(&mut self, node: Guid, port: PortNum) -> Result<(), SimError> {
         let index = self.fabric.find_cabled(node, port)?;
         for end in [index, self.fabric.port(index).peer] {

@@ -28,7 +28,7 @@ pub enum DropReason {
     BufferFull,
     /// The node is off, or was switched off while the packet was at its agent.
     NodeOff,
-    /// The node is silent.
+    /// The agent of the node is silent.
     Silent,
     /// The M_Key did not match (IBA 14.2.4).
     MKey,
@@ -160,19 +160,19 @@ const fn slot(attribute: AttrId) -> usize {
 /// `sent + traps + duplicates == delivered + consumed + dropped() + in_flight`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SimCounters {
-    /// Datagrams that clients sent.
+    /// The number of datagrams that clients sent.
     pub sent: u64,
     /// Traps that agents sent, repetitions included.
     pub traps: u64,
     /// Answers that a fault duplicated.
     pub duplicates: u64,
-    /// Datagrams that clients received.
+    /// The number of datagrams that clients received.
     pub delivered: u64,
     /// Datagrams that agents received and that have no answer: TrapRepress.
     pub consumed: u64,
-    /// Packets in flight.
+    /// The number of packets in flight.
     pub in_flight: u64,
-    /// Requests that agents answered.
+    /// The number of requests that agents answered.
     pub answered: u64,
     get: [u64; COUNTED.len() + 1],
     set: [u64; COUNTED.len() + 1],
@@ -205,7 +205,7 @@ impl SimCounters {
         self.dropped[reason as usize]
     }
 
-    /// Packets lost.
+    /// The number of packets lost.
     pub fn dropped(&self) -> u64 {
         self.dropped.iter().sum()
     }

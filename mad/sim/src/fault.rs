@@ -7,7 +7,7 @@ use crate::rng::{Probability, Rng};
 /// Faults of the whole fabric.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FabricFaults {
-    /// Loss of any packet.
+    /// The probability of the loss of any packet.
     pub(crate) loss: Probability,
     /// The additional probability of loss of packets with each attribute.
     pub(crate) attribute_loss: BTreeMap<AttrId, Probability>,

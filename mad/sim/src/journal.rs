@@ -7,22 +7,22 @@ use rsm_mad::wire::smp::SMP_DATA_LEN;
 
 /// A Set that took effect.
 ///
-/// Replayed in order on the state at the start of the recording, entries give every state that the
-/// fabric ever had.
+/// If the entries are applied in order to the state at the start of the recording, they give every
+/// state that the fabric ever had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetJournalEntry {
     /// The time when it took effect.
     pub time: Time,
-    /// The time when it was sent. One that a slow device held back can take effect after Sets that
-    /// were sent later.
+    /// The time when the Set was sent. A Set that a slow device delayed can take effect after Sets
+    /// that were sent later.
     pub sent: Time,
     /// The node and port of the client that sent it.
     pub sender: Option<(Guid, PortNum)>,
-    /// The node whose agent executed it.
+    /// The node whose agent executed the Set.
     pub node: Guid,
     /// The port by which the Set entered the node; 0 at a switch.
     pub port: PortNum,
-    /// The attribute.
+    /// The attribute that the Set changed.
     pub attribute: AttrId,
     /// The attribute modifier: port or block.
     pub modifier: u32,

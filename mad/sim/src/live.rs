@@ -113,7 +113,7 @@ struct Progress {
     started: Instant,
     /// The simulation's time at the start.
     origin: Time,
-    /// Datagrams sent by clients.
+    /// The number of datagrams that clients sent.
     sent: AtomicU64,
     /// The number of these datagrams that have entered the fabric. The thread updates it after
     /// `next`.
@@ -221,7 +221,7 @@ pub struct SimTransport {
 }
 
 impl SimTransport {
-    /// The client.
+    /// The client at the simulation.
     pub fn client(&self) -> AttachId {
         self.client
     }
@@ -393,7 +393,7 @@ struct Outlet {
     port: Arc<RwLock<LocalPort>>,
 }
 
-/// The simulation's thread.
+/// The thread that runs the simulation.
 struct Runner {
     sim: Sim,
     outlets: BTreeMap<AttachId, Outlet>,
@@ -402,7 +402,7 @@ struct Runner {
     /// The number of transports that may show a port as it was before the last event.
     stale: usize,
     progress: Arc<Progress>,
-    /// Datagrams taken of transports.
+    /// The number of datagrams received from transports.
     taken: u64,
 }
 
@@ -523,8 +523,8 @@ impl Runner {
         }
     }
 
-    /// Updates the ports of the next transports in turn, and detaches clients whose transport is
-    /// gone.
+    /// Updates the ports of some transports in turn, and detaches clients whose transport was
+    /// dropped.
     fn refresh(&mut self) {
         let count = self.stale.min(self.outlets.len()).min(REFRESHED_AT_ONCE);
         let after = self.refreshed.map_or(Bound::Unbounded, Bound::Excluded);

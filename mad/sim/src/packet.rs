@@ -21,7 +21,7 @@ pub(crate) struct Packet {
     pub(crate) dlid: Lid,
     /// The index of the port where the packet starts, last arrived, or is waiting.
     pub(crate) at: u32,
-    /// The epoch of the node whose agent has it.
+    /// The epoch of the node whose agent holds the packet.
     pub(crate) epoch: u32,
     pub(crate) sl: u8,
     /// The P_Key, if it is no SMP.

@@ -21,14 +21,14 @@ pub enum Probe {
     },
     /// The packet was lost.
     Dropped {
-        /// The node that dropped it, or whose link did not take it.
+        /// The node that dropped the packet, or whose link did not accept it.
         node: Guid,
         /// The port by which the packet should have left the node, or the port by which it entered
         /// if it had no exit.
         port: PortNum,
         /// The number of links that the packet crossed before it was lost.
         hops: u32,
-        /// The reason.
+        /// The reason for the loss.
         why: DropReason,
     },
     /// The packet is in a forwarding loop.

@@ -27,7 +27,7 @@ pub(crate) enum Traffic {
 }
 
 impl Traffic {
-    /// The payload in bytes; that of a datagram for SMPs.
+    /// The payload in bytes; for an SMP that of a datagram.
     pub(crate) fn payload(self) -> u16 {
         match self {
             Traffic::Management => MAD_LEN as u16,

@@ -42,10 +42,10 @@ pub(crate) struct AttachedClient {
 
 /// A simulated fabric: nodes, cables and packets, in virtual time.
 ///
-/// It does nothing by itself. Datagrams go in by [`send`](Sim::send); [`poll`](Sim::poll) runs all
-/// events up to a time and returns the datagrams and events of clients;
-/// [`next_event`](Sim::next_event) returns the time of the next event. Operations on the hardware,
-/// like [`unlink`](Sim::unlink), take place at [`now`](Sim::now).
+/// The simulation runs only when it is called. [`send`](Sim::send) accepts datagrams;
+/// [`poll`](Sim::poll) runs all events up to a time and returns the datagrams and events of
+/// clients; [`next_event`](Sim::next_event) returns the time of the next event. Operations on the
+/// hardware, like [`unlink`](Sim::unlink), take place at [`now`](Sim::now).
 ///
 /// A run is a function of the netlist, the configuration, the seed and the calls with their times.
 #[derive(Clone)]
@@ -234,7 +234,7 @@ impl Sim {
         &self.config
     }
 
-    /// The counters so far.
+    /// The values of the counters so far.
     pub fn counters(&self) -> SimCounters {
         let mut counters = self.counters.clone();
         counters.in_flight = self.packets.len() as u64;

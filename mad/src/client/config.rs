@@ -33,12 +33,12 @@ pub struct ClientConfig {
 
 impl ClientConfig {
     /// The largest window on a port of this host. The send queue of QP0 that Linux gives the MAD
-    /// layer holds 128 (`ib_core`, IB_MAD_QP_SEND_SIZE) for all programs and the kernel's own
-    /// answers, which keep 32. Requests beyond the queue wait in the kernel while their timeouts
-    /// already run.
+    /// layer holds 128 datagrams (`ib_core`, IB_MAD_QP_SEND_SIZE) of all programs and of the
+    /// kernel's own answers, for which 32 remain. Requests beyond the queue wait in the kernel
+    /// while their timeouts already run.
     pub const UMAD_WINDOW: u32 = 96;
 
-    /// The most retries: with more, doubled timeouts would take too long.
+    /// The maximum number of retries: with more, doubled timeouts would take too long.
     pub const MAX_RETRIES: u8 = 30;
 
     /// Checks that the values are in range and do not contradict each other.
@@ -80,20 +80,24 @@ impl ClientConfig {
 }
 
 impl Default for ClientConfig {
-    /// * Window 32, from 4 to 96: agents answer in 10 to 1000 µs, most of it their own time, so
-    ///   that 32 keep a small fabric busy at once, and 96 keep a large one busy with a hundred
-    ///   thousand answers a second; 4 always make progress beside a few silent ones. More would not
-    ///   fit into the kernel's send queue ([`UMAD_WINDOW`](ClientConfig::UMAD_WINDOW)), and ibsim
-    ///   stops for good when a client has some 160 on the way.
-    /// * Two out to one target: an agent has the next request when it answers one, and its receive
-    ///   queue, which may hold as few as four, has room for traps and the other subnet manager's
-    ///   requests.
-    /// * Timeouts from 25 ms to 1 s, 100 ms before anything is known: 25 ms are 25 slow answers and
-    ///   longer than a scheduler delays this process, but a lost SMP costs little more than
-    ///   noticing it; a switch whose processor boots, or programs tables, is silent for up to
-    ///   seconds, which six retries with doubled timeouts outlast (25, 50, 100, 200, 400, 800, 1000
-    ///   ms: 2.6 s in all). A timeout that was too short harms little, because an answer to an
-    ///   earlier attempt counts as well and lifts the estimate.
+    /// The values are chosen for the following reasons:
+    ///
+    /// * The window begins at 32 and stays between 4 and 96. Agents answer in 10 to 1000 µs, most
+    ///   of it their own time, so that 32 requests keep a small fabric busy from the start, and 96
+    ///   keep a large one busy with a hundred thousand answers a second; 4 requests still make
+    ///   progress if a few targets do not answer. More than 96 would not fit into the kernel's send
+    ///   queue ([`UMAD_WINDOW`](ClientConfig::UMAD_WINDOW)), and ibsim stops for good when a client
+    ///   has some 160 requests out.
+    /// * Two requests may be out to one target: the agent has the next request when it answers one,
+    ///   and its receive queue, which may hold as few as four datagrams, has room for traps and for
+    ///   the requests of another subnet manager.
+    /// * Timeouts are between 25 ms and 1 s, and 100 ms before any round trip was measured. 25 ms
+    ///   are the time of 25 slow answers and longer than a scheduler delays this process, and still
+    ///   short enough that a lost SMP costs little time. A switch whose processor boots, or
+    ///   programs tables, does not answer for up to seconds; six retries with doubled timeouts take
+    ///   longer than that (25, 50, 100, 200, 400, 800, 1000 ms: 2.6 s in all). A timeout that was
+    ///   too short does little harm, because an answer to an earlier attempt is accepted as well
+    ///   and increases the estimate.
     fn default() -> ClientConfig {
         ClientConfig {
             initial_window: 32,

@@ -44,9 +44,10 @@ struct Transaction<C> {
     request: Request<C>,
     target: u32,
     place: Place,
-    /// Attempts sent.
+    /// The number of attempts sent.
     attempts: u8,
-    /// Attempts among them whose silence says nothing about the target: they spend no retries.
+    /// The number of attempts among them whose missing answers say nothing about the target; they
+    /// do not count as retries.
     excused: u8,
     /// The slot of the request among the transaction identifiers, `None` before the first attempt.
     slot: Option<u16>,
@@ -89,7 +90,7 @@ pub enum Handled<C> {
     Completed(Completion<C>),
     /// The datagram says that the target is busy. The client will send the request again.
     Deferred,
-    /// A response to no pending request; the client counts and otherwise ignores it.
+    /// A response to no pending request; the client counts it and ignores it otherwise.
     Stale,
     /// The datagram is no response to a subnet management request but a trap, a request of another
     /// subnet manager, or a datagram of another class: the caller handles it.
@@ -266,7 +267,7 @@ impl<C> Client<C> {
         let status = Smp::from_bytes(mad).status();
         if status.is_busy() {
             if age > 0 || transaction.place != Place::Out {
-                // The present attempt decides.
+                // A BUSY answer counts only if it answers the present attempt.
                 self.counters.slow += 1;
                 return Handled::Stale;
             }
@@ -379,8 +380,8 @@ impl<C> Client<C> {
     }
 
     /// Withdraws the requests whose context satisfies `unwanted`, sent or not: they get no further
-    /// attempt and no completion, and an answer to them counts as late. Ordered by slab index,
-    /// roughly the order of submission.
+    /// attempt and no completion, and an answer to them counts as late. They are returned in the
+    /// order of the slab index, which is roughly the order of submission.
     pub fn withdraw(&mut self, mut unwanted: impl FnMut(&C) -> bool) -> Vec<Withdrawn<C>> {
         let mut withdrawn = Vec::new();
         for index in 0..self.transactions.end() {
@@ -522,8 +523,8 @@ impl<C> Client<C> {
         }
     }
 
-    /// The most attempts of a request, given the recent loss rate. One with several keys has two
-    /// for each of them at least.
+    /// The maximum number of attempts of a request at the recent loss rate. A request with several
+    /// keys has at least two attempts for each key.
     fn most_attempts(&self, rounds: u8, m_keys: MKeys) -> u8 {
         let attempts = self.config.retries + 1;
         let rounds = self.loss.rounds(u32::from(attempts), rounds);
@@ -534,7 +535,7 @@ impl<C> Client<C> {
         }
     }
 
-    /// The present attempt, whose timer has fired, was not answered.
+    /// Handles that the present attempt, whose timer has fired, was not answered.
     fn timed_out(&mut self, index: u32, now: Time) -> Option<Completion<C>> {
         let transaction = &mut self.transactions[index];
         if transaction.sent < self.excused_before && transaction.may_be_excused() {
@@ -572,7 +573,8 @@ impl<C> Client<C> {
         None
     }
 
-    /// Queues the request whose present attempt is out for another one.
+    /// Ends the present attempt of a request that is out, and queues the request for another
+    /// attempt.
     fn send_again(&mut self, index: u32) {
         let transaction = &mut self.transactions[index];
         transaction.place = Place::Waiting;
@@ -581,8 +583,8 @@ impl<C> Client<C> {
         self.scheduler.requeue(target, priority, index);
     }
 
-    /// Defers the request whose present attempt is out, or ends it with `failure` if that was the
-    /// last attempt.
+    /// Defers a request that is out, or ends it with `failure` if its present attempt was the last
+    /// one.
     fn defer(&mut self, index: u32, failure: RequestFailure, now: Time) -> Option<Completion<C>> {
         let request = &self.transactions[index].request;
         let most = self.most_attempts(request.rounds, request.m_keys);

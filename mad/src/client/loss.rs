@@ -13,7 +13,8 @@ const ENOUGH: u32 = 32;
 /// with the smallest window.
 const TELLING: u32 = 12;
 
-/// Attempts after which an epoch counts for half, so that it follows a fabric that changes.
+/// The number of attempts after which an epoch has half its weight, so that the rate follows a
+/// fabric that changes.
 const EPOCH: u32 = 512;
 
 /// The number of standard deviations by which losses must exceed the tolerated ones before they

@@ -9,7 +9,7 @@ pub struct MKeys {
 }
 
 impl MKeys {
-    /// The most keys: with as many attempts as a request usually has, each is tried.
+    /// The maximum number of keys: the usual number of attempts of a request tries each of them.
     pub const MAX: usize = 4;
 
     /// No M_Key.

@@ -80,8 +80,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The most routes. The chance that a fourth shares no link with the first three is small, and
-    /// every queued request carries all of them.
+    /// The maximum number of routes. A fourth route would probably share a link with the first
+    /// three, and every queued request holds all routes.
     pub const MAX: usize = 3;
 
     /// The routes with `primary` only.
@@ -134,11 +134,11 @@ pub struct Request<C> {
     /// The number that identifies the target for the cap on requests to one agent: the node GUID if
     /// it is known, else a hash of the path.
     pub target: u64,
-    /// The routes to it.
+    /// The routes to the target.
     pub routes: Routes,
     /// The method: [`Method::GET`] or [`Method::SET`].
     pub method: Method,
-    /// The attribute.
+    /// The attribute of the request.
     pub attribute: AttrId,
     /// The attribute modifier.
     pub modifier: u32,
@@ -223,7 +223,7 @@ pub struct Withdrawn<C> {
 /// A datagram to send now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transmit {
-    /// The datagram.
+    /// The datagram to send.
     pub datagram: Datagram,
     /// The time for which a response is useful, for
     /// [`Transport::send`](crate::transport::Transport::send): longer than the timeout of the
@@ -257,11 +257,11 @@ pub struct Completion<C> {
 /// The target's response. Its status may be an error: see [`Response::status`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Response {
-    /// The attribute.
+    /// The attribute of the response.
     pub data: [u8; SMP_DATA_LEN],
     /// The status, never BUSY, without the direction bit of directed-route packets.
     pub status: Status,
-    /// The whole datagram.
+    /// The datagram as it was received.
     pub mad: MadBytes,
 }
 
@@ -285,7 +285,7 @@ impl fmt::Debug for Response {
 /// The reason why a request has no response after all its attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum RequestFailure {
-    /// The target stayed silent.
+    /// The target did not answer.
     #[error("no answer")]
     TimedOut,
     /// The target was busy every time.

@@ -7,13 +7,13 @@ pub struct ClientStats {
     pub sent_get: u64,
     /// The number of Set datagrams passed to the owner to be sent, retries included.
     pub sent_set: u64,
-    /// Datagrams of other methods handed out to be sent, retries included.
+    /// The number of datagrams of other methods passed to the owner to be sent, retries included.
     pub sent_other: u64,
     /// The number of these datagrams that were not the first one of their request.
     pub retries: u64,
     /// Requests that got a response.
     pub answered: u64,
-    /// Requests that failed.
+    /// The number of requests that failed.
     pub failed: u64,
     /// Attempts that were not answered in time.
     pub timeouts: u64,
@@ -26,7 +26,8 @@ pub struct ClientStats {
     pub busy: u64,
     /// The number of lost attempts: a later attempt of the same request was answered.
     pub losses: u64,
-    /// Attempts that were answered after their timeout, but before the request was given up.
+    /// The number of attempts that were answered after their timeout, but before the request was
+    /// given up.
     pub slow: u64,
     /// The number of answers that arrived after their request had failed.
     pub late: u64,
@@ -41,7 +42,7 @@ pub struct ClientStats {
     /// The number of cancelled requests that were sent and not answered; the client did not wait to
     /// learn whether their datagrams were lost.
     pub withdrawn: u64,
-    /// Requests out now.
+    /// The number of requests that are out now.
     pub in_flight: u32,
     /// Requests that wait to be sent now, retries included.
     pub queued: u32,

@@ -23,9 +23,9 @@ const FORGET_SHIFT: u32 = 12;
 /// The client decides which attempts are lost: those followed by an answered attempt of the same
 /// request. A node that never answers is no evidence about load, and must not slow the others down.
 ///
-/// Losses without load, of bad cables for one, would keep the window at its minimum for good. So
-/// the window counts losses at the minimum and tolerates that rate from then on; only losses beyond
-/// it halve the window ([`Tolerance`]).
+/// Losses without load, for example of bad cables, would keep the window at its minimum for good.
+/// Therefore the window counts losses at the minimum and tolerates that rate from then on; only
+/// losses beyond it halve the window ([`Tolerance`]).
 #[derive(Debug)]
 pub(super) struct Window {
     size: u32,

@@ -1,9 +1,9 @@
-//! Messages of the SA through a port: by the RMPP of its transport where it has one, else by
-//! [ours](crate::client::rmpp).
+//! Messages of the SA through a port: with the RMPP of the port's transport if it has one, else
+//! with [our own RMPP](crate::client::rmpp).
 //!
-//! The kernel does RMPP on umad, and takes a table as a whole. Ours serves the simulator, and makes
-//! the table while it is sent. ibsim does no RMPP and delivers 224 of 256 bytes: the SA answers as
-//! far as that suffices.
+//! The kernel does RMPP for umad, and accepts a table only as a whole. Our RMPP serves the
+//! simulator, and makes the table while it is sent. ibsim does no RMPP and delivers 224 of 256
+//! bytes: the SA answers as far as that suffices.
 
 use std::collections::VecDeque;
 use std::io;
@@ -58,13 +58,13 @@ pub enum Delivery {
     },
 }
 
-/// The messenger did not take a message.
+/// The messenger did not accept a message.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSent {
     /// The messenger has no room for it, or it is malformed.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// The transport did not take it.
+    /// The transport did not accept the message.
     #[error(transparent)]
     Transport(#[from] SendError),
 }

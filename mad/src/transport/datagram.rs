@@ -122,7 +122,7 @@ pub enum Inbound {
 /// The reason why a request that the transport accepted has no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SendFailure {
-    /// The timeout given with the request passed.
+    /// The timeout that was given with the request has passed.
     TimedOut,
     /// The kernel flushed the send queue: the port went down or the transport closed.
     Flushed,

@@ -101,8 +101,8 @@ pub struct Records<I, const LEN: usize> {
 }
 
 impl<I: Iterator<Item = [u8; LEN]> + Send, const LEN: usize> Records<I, LEN> {
-    /// The records one after the other, each `LEN` bytes, which AttributeOffset in the header
-    /// counts in units of 8.
+    /// The records one after the other, each `LEN` bytes long; AttributeOffset in the header has
+    /// that length in units of 8 bytes.
     pub fn new(records: I) -> Records<I, LEN> {
         Records {
             records,
@@ -178,7 +178,7 @@ impl Source for Whole {
 pub enum Outgoing {
     /// A message that is complete in memory.
     Whole(Message),
-    /// A message whose data is made while it is sent.
+    /// A message whose data are made while it is sent.
     Streamed(Streamed),
 }
 
@@ -213,7 +213,7 @@ impl From<Message> for Outgoing {
 pub struct Streamed {
     /// The headers.
     pub header: [u8; SA_HEADER_LEN],
-    /// The data.
+    /// The source of the data.
     pub data: Box<dyn Source>,
     /// The destination.
     pub remote: RemoteAddress,

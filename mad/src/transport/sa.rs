@@ -25,7 +25,7 @@ pub enum SaInbound {
     SendFailed {
         /// The transaction of the request. Match on [`Tid::low`].
         tid: Tid,
-        /// The reason.
+        /// The reason why the message was not sent.
         kind: SendFailure,
     },
 }
@@ -142,7 +142,7 @@ pub trait PerformancePort: Send + Sync {
     /// `timeout` is as in [`Transport::send`](super::Transport::send).
     ///
     /// # Errors
-    /// As [`SaPort::send`].
+    /// The errors of [`SaPort::send`].
     fn send_performance(&self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError>;
 }
 

@@ -8,7 +8,7 @@ use zerocopy::byteorder::network_endian::{U16, U32, U64};
 
 /// A number on the wire, which fields of a view are cut from.
 pub(crate) trait Word: Copy {
-    /// The number of bits.
+    /// The number of bits of the word.
     const WIDTH: u32;
 
     fn load(self) -> u64;
@@ -17,7 +17,7 @@ pub(crate) trait Word: Copy {
     fn store(value: u64) -> Self;
 }
 
-/// A value in the interface, which a field of a view is turned into.
+/// The type of a field in the interface of a view, converted from and to the bits of the field.
 ///
 /// `to_bits(from_bits(x))` returns the bits of the field unchanged, for any bits.
 pub(crate) trait Field: Copy {

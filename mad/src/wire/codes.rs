@@ -14,7 +14,7 @@ macro_rules! code_enum {
         }
 
         impl $name {
-            /// The value of `code`.
+            /// The value that has the code `code`.
             pub const fn from_code(code: u8) -> Self {
                 match code {
                     $($code => Self::$variant,)*
@@ -37,7 +37,7 @@ macro_rules! code_enum {
             }
         }
 
-        /// Orders by code.
+        /// Compares the codes of the values.
         impl Ord for $name {
             fn cmp(&self, other: &Self) -> std::cmp::Ordering {
                 self.code().cmp(&other.code())

@@ -64,9 +64,9 @@ bits! { MadHeader {
     /// The 16 bits whose meaning depends on the class: HopPointer and HopCount in a directed-route
     /// SMP, reserved in the other classes used here.
     class_specific, set_class_specific: u16 = class_specific;
-    /// The transaction.
+    /// The transaction identifier.
     tid, set_tid: Tid = tid;
-    /// The attribute.
+    /// The attribute identifier.
     attribute, set_attribute: AttrId = attribute;
     /// The attribute modifier: a block or port number, or a control code.
     modifier, set_modifier: u32 = modifier;
@@ -100,7 +100,7 @@ pub struct Class(pub u8);
 impl Class {
     /// Subnet management, routed by LID.
     pub const SUBNET_LID_ROUTED: Class = Class(0x01);
-    /// The SA.
+    /// Subnet administration (SA).
     pub const SUBNET_ADMINISTRATION: Class = Class(0x03);
     /// Performance management.
     pub const PERFORMANCE: Class = Class(0x04);
@@ -128,9 +128,9 @@ impl Class {
 pub struct Method(pub u8);
 
 impl Method {
-    /// Requests an attribute.
+    /// A request for an attribute.
     pub const GET: Method = Method(0x01);
-    /// Changes an attribute.
+    /// A request to change an attribute.
     pub const SET: Method = Method(0x02);
     /// A datagram without a response.
     pub const SEND: Method = Method(0x03);
@@ -181,8 +181,8 @@ impl Method {
     }
 }
 
-/// The status of a response (IBA 13.4.7): bits 0 to 4 mean the same in all classes, bits 8 to 14
-/// belong to the class.
+/// The status of a response (IBA 13.4.7): bits 0 to 4 have the same meaning in all classes, bits 8
+/// to 14 a meaning that the class defines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Status(pub u16);
 
@@ -228,7 +228,7 @@ impl Status {
         (self.0 >> Self::CLASS_SHIFT) as u8
     }
 
-    /// The status without D.
+    /// The status without the direction bit D.
     pub const fn without_direction(self) -> Status {
         Status(self.0 & !Self::DIRECTION_BIT)
     }
@@ -247,7 +247,7 @@ impl AttrId {
     pub const INFORM_INFO: AttrId = AttrId(0x0003);
     /// A text for people.
     pub const NODE_DESCRIPTION: AttrId = AttrId(0x0010);
-    /// The kind of node, and the port where the request came in.
+    /// The kind of node, and the port by which the request entered.
     pub const NODE_INFO: AttrId = AttrId(0x0011);
     /// Capacities and flags of a switch.
     pub const SWITCH_INFO: AttrId = AttrId(0x0012);
@@ -257,9 +257,9 @@ impl AttrId {
     pub const PORT_INFO: AttrId = AttrId(0x0015);
     /// The partitions of a port.
     pub const P_KEY_TABLE: AttrId = AttrId(0x0016);
-    /// The virtual lane of each service level.
+    /// The VL of each service level.
     pub const SL_TO_VL_MAPPING: AttrId = AttrId(0x0017);
-    /// The shares of virtual lanes in a link.
+    /// The shares of the VLs in the bandwidth of a link.
     pub const VL_ARBITRATION: AttrId = AttrId(0x0018);
     /// The exit ports of unicast packets at a switch, indexed by LID.
     pub const LINEAR_FORWARDING_TABLE: AttrId = AttrId(0x0019);
@@ -269,7 +269,7 @@ impl AttrId {
     pub const MULTICAST_FORWARDING_TABLE: AttrId = AttrId(0x001B);
     /// The state of a subnet manager.
     pub const SM_INFO: AttrId = AttrId(0x0020);
-    /// Vendor diagnostics.
+    /// The diagnostics of the vendor.
     pub const VENDOR_DIAG: AttrId = AttrId(0x0030);
     /// The identification light of a port.
     pub const LED_INFO: AttrId = AttrId(0x0031);

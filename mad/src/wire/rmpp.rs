@@ -44,7 +44,7 @@ code_enum! {
     /// The reason why a transfer ended (IBA 13.6.2.1): in STOP and ABORT. 128 to 191 belong to the
     /// class, 192 to 255 to vendors.
     RmppStatus {
-        /// No error.
+        /// The packet reports no error.
         Normal = 0 "normal",
         /// The sender of the STOP has no room left.
         ResourcesExhausted = 1 "resources exhausted",
@@ -112,7 +112,7 @@ bits! { RmppHeader {
     /// The time that the sender of the packet needs to answer: 4.096 µs × 2^value; 31 if it is not
     /// stated.
     resp_time, set_resp_time: u8 = resp_time_and_flags[7, 3];
-    /// The flags.
+    /// The flags of the packet.
     flags, set_flags: RmppFlags = resp_time_and_flags[2, 0];
     /// The reason why the transfer ended; 0 in DATA and ACK.
     status, set_status: RmppStatus = status;
@@ -127,7 +127,7 @@ bits! { RmppHeader {
 } }
 
 impl RmppHeader {
-    /// The length in bytes.
+    /// The length of the header in bytes.
     pub const LEN: usize = 12;
 
     /// The RRespTime that states no time.

@@ -7,8 +7,8 @@ use super::rmpp::{RMPP_VERSION, RmppFlags, RmppHeader, RmppStatus, RmppType};
 use super::sa::{SA_DATA_LEN, SA_HEADER_LEN};
 use super::{MAD_LEN, MadBytes};
 
-/// The bytes that PayloadLength counts in every segment besides the data: SM_Key, AttributeOffset
-/// and ComponentMask (IBA 13.6.2.1).
+/// The number of bytes that PayloadLength counts in every segment besides the data: SM_Key,
+/// AttributeOffset and ComponentMask (IBA 13.6.2.1).
 pub(crate) const CLASS_HEADER_LEN: u32 = 20;
 
 /// The highest PayloadLength of one segment.

@@ -54,12 +54,12 @@ const _: () = assert!(size_of::<Smp>() == MAD_LEN);
 pub struct SmpRequest {
     /// The method, usually Get or Set.
     pub method: Method,
-    /// The attribute.
+    /// The attribute of the request.
     pub attribute: AttrId,
     /// The attribute modifier; the attribute types in [`attr`](super::attr) have helpers that make
     /// it.
     pub modifier: u32,
-    /// The transaction.
+    /// The transaction identifier.
     pub tid: Tid,
     /// The management key that the target's port checks; 0 if none is set.
     pub m_key: u64,
@@ -174,7 +174,7 @@ impl Smp {
         self.direction_bit() != 0
     }
 
-    /// Sets D.
+    /// Sets the direction bit D.
     pub fn set_returning(&mut self, returning: bool) -> &mut Self {
         let status = self.header.status().without_direction();
         let direction = u16::from(returning) << 15;

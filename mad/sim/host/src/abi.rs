@@ -6,7 +6,7 @@
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The content of `/sys/class/infiniband_mad/abi_version`.
+/// The version of the interface, which `/sys/class/infiniband_mad/abi_version` contains.
 pub const ABI_VERSION: u32 = 5;
 
 /// The maximum number of agents of an open device; agents are numbered from 0 (IB_UMAD_MAX_AGENTS).
@@ -27,7 +27,7 @@ pub struct UserMadHeader {
     pub retries: u32,
     /// The length of header and message in bytes, as `read` fills it in.
     pub length: u32,
-    /// The remote queue pair.
+    /// The number of the remote queue pair.
     pub qpn: U32,
     /// The remote Q_Key; only used in `write`.
     pub qkey: U32,

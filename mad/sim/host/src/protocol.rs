@@ -1,14 +1,15 @@
 //! The protocol between the shim and the server, over a Unix socket of type SEQPACKET.
 //!
 //! A connection begins with a [`Hello`] and its [`Answer`]. If the Hello opened a device, the
-//! connection then is the open device: the shim sends [`Call`]s, the server [`Parcel`]s. Both are
-//! on one machine, so that numbers are native.
+//! connection then is the open device: the shim sends [`Call`]s, the server [`Parcel`]s. Both ends
+//! are on one machine, so that numbers have the byte order of the machine.
 //!
-//! A packet of a Unix socket has a limit, a message has none; a message longer than [`MAX_INLINE`]
-//! goes in a memory file beside the packet. A message longer than [`SHORT`] follows an announcement,
-//! so that the shim takes a shorter one with one system call, as a program takes it from a kernel,
-//! and leaves a longer one until there is room for it. The answer to an `ioctl` comes by a socket of its own,
-//! which the call carries, so that it can neither wait behind parcels nor reach another thread.
+//! The length of a packet of a Unix socket is limited, the length of a message is not; a message
+//! longer than [`MAX_INLINE`] is sent in a memory file with the packet. A message longer than
+//! [`SHORT`] follows an announcement, so that the shim reads a shorter message with one system
+//! call, as a program reads it from a kernel, and leaves a longer message in the queue until the
+//! program has room for it. The answer to an `ioctl` arrives on a socket of its own, which the call
+//! carries, so that it neither waits behind parcels nor reaches another thread.
 
 use rsm_mad::wire::MAD_LEN;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -29,8 +30,8 @@ pub const SHORT: usize = HEADER_LEN + MAD_LEN;
 /// The longest packet in bytes.
 pub const MAX_PACKET: usize = MAX_INLINE + 64;
 
-/// The longest message in bytes, header included. A table of 16,384 nodes' paths to each other is
-/// half of it; it would take the simulated link 2 s.
+/// The maximum length of a message in bytes, header included. A table of the paths between 16,384
+/// nodes has half of it; the simulated link would need 2 s for it.
 pub const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
 /// The longest name of a node in bytes; a description has 64.

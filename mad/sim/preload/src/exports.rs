@@ -56,8 +56,8 @@ unsafe fn place_of(path: *const c_char) -> Place {
     place(unsafe { CStr::from_ptr(path) })
 }
 
-/// Functions that take a path and open no device: paths of sysfs lead to the mirror, other paths
-/// stay.
+/// Defines functions that take a path and open no device: a path of sysfs is replaced by that in
+/// the server's directory, and other paths stay.
 macro_rules! functions_of_paths {
     ($($name:ident([$($before:ident: $before_type:ty,)*] path $(, $after:ident: $after_type:ty)*)
         -> $result:ty, or $failed:expr;)*) => {$(

@@ -30,7 +30,7 @@ pub(crate) enum Device {
 pub(crate) enum Place {
     /// A path that the shim leaves alone.
     Elsewhere,
-    /// A device.
+    /// A path of a device file.
     Device(Device),
     /// A path of sysfs; the value is the path in the directory of the server.
     Mirrored(CString),

@@ -13,7 +13,7 @@ pub(crate) const MAX_DESCRIPTORS: usize = 4096;
 pub(crate) enum Kind {
     /// The descriptor is no device of the shim.
     Other = 0,
-    /// A device for datagrams.
+    /// The descriptor is a device for datagrams.
     Umad = 1,
     /// A device that sets IsSM.
     IsSm = 2,

@@ -23,8 +23,8 @@ impl Request<'_> {
         !self.has(Habit::ChecksRepress) || self.m_key_matches(smp, slid)
     }
 
-    /// Checks the key. A right one stops the countdown of the lease; the agent counts a wrong one,
-    /// sends a trap, and starts the countdown.
+    /// Checks the key of a request. A right key stops the countdown of the lease; after a wrong key
+    /// the agent increments the counter, sends a trap, and starts the countdown.
     pub(super) fn m_key_matches(&mut self, smp: &Smp, slid: Lid) -> bool {
         let method = smp.header().method();
         let address = self.address;

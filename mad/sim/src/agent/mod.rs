@@ -61,7 +61,7 @@ pub(crate) struct Request<'a> {
     /// The port by which the request entered the node; port 0 of a switch if the request came from
     /// the switch's own host.
     pub(crate) entry: u32,
-    /// The node.
+    /// The index of the node.
     pub(crate) node: u32,
     /// The port that holds the agent's LID and M_Key.
     pub(crate) address: u32,

@@ -34,7 +34,7 @@ pub(crate) struct AdaptiveRouting {
     /// The blocks of the group table that were ever written; other groups are empty.
     pub(crate) group_table: BTreeMap<u16, ArGroupTable>,
     pub(crate) linear_writes: LinearWrites,
-    /// The agent refuses Set(ARInfo).
+    /// Whether the agent refuses Set(ARInfo).
     pub(crate) locked: bool,
 }
 

@@ -218,7 +218,7 @@ impl Fabric {
     }
 }
 
-/// Sets the abilities that a personality affects, copied from a fresh port.
+/// Sets the capabilities that a personality affects, copied from a port after power-on.
 fn copy_abilities(to: &mut PortInfo, fresh: &PortInfo) {
     let is_sm = to.capability_mask() & CapabilityMask::IS_SM;
     let vls = to.operational_vls().min(fresh.vl_cap());

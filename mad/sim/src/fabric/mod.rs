@@ -25,7 +25,7 @@ pub(crate) use vport::{VPort, VPorts};
 /// The most ports a fabric can have: indices are 32 bits and the highest is the niche.
 pub(crate) const MAX_PORTS: u32 = NONE - 1;
 
-/// The hardware.
+/// The hardware of a simulated fabric.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fabric {
     pub(crate) nodes: Vec<Node>,
@@ -96,8 +96,8 @@ impl Fabric {
         Ok(index)
     }
 
-    /// The port whose PortInfo holds the LID and M_Key of `port`: port 0 on a switch, itself
-    /// elsewhere.
+    /// The port whose PortInfo holds the LID and M_Key of `port`: port 0 on a switch, `port` itself
+    /// on other nodes.
     pub(crate) fn address_port(&self, port: u32) -> u32 {
         let node = self.node_of(port);
         if node.is_switch() {

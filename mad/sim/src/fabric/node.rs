@@ -17,7 +17,7 @@ use crate::rng::Probability;
 /// The degree to which a node's agent is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Silence {
-    /// The agent works.
+    /// The agent answers.
     #[default]
     None,
     /// The agent forwards directed-route SMPs but answers none.
@@ -57,7 +57,7 @@ pub(crate) struct Node {
     pub(crate) requests: u16,
     /// The number of packets that the agent has to handle, those on the wire to it included.
     pub(crate) queued: u16,
-    /// Sets that took effect.
+    /// The number of Sets that took effect.
     pub(crate) sets: u64,
     /// The answer to Get(NodeInfo), except for the port.
     pub(crate) info: NodeInfo,

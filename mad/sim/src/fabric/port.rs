@@ -15,7 +15,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// million ports.
 #[derive(Debug, Clone)]
 pub(crate) struct Port {
-    /// The answer to Get(PortInfo).
+    /// The PortInfo that a Get returns.
     pub(crate) info: PortInfo,
     /// The port's GUID; the node's on a switch.
     pub(crate) guid: Guid,
@@ -40,9 +40,9 @@ pub(crate) struct Port {
     pub(crate) unplugged: bool,
     /// The countdown of the M_Key lease runs.
     pub(crate) lease_running: bool,
-    /// The fields whose old value an answer has shown once since power-on.
+    /// The fields of which an answer has shown the old value once since power-on.
     pub(crate) shown_old: PortFields,
-    /// The rate of the cable; the same at both ends.
+    /// The rate of the cable, equal at both of its ends.
     pub(crate) cable: RateSet,
     /// A manager has disabled FDR10 (ExtendedPortInfo.LinkSpeedEnabled).
     pub(crate) fdr10_disabled: bool,
@@ -187,7 +187,7 @@ impl Port {
         base != 0 && lid.0.wrapping_sub(base) < self.info.lmc().lids()
     }
 
-    /// The tables, for writing.
+    /// The tables of the port for writing.
     pub(crate) fn tables_mut(&mut self) -> &mut PortTables {
         self.tables.get_or_insert_default()
     }

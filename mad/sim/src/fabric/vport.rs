@@ -40,7 +40,7 @@ impl VPort {
             ..VPort::default()
         };
         let by_index = match lids {
-            // Vports share LIDs by pairs: that of an odd index is the one before it.
+            // Pairs of virtual ports share a LID: an odd index uses the LID of the index before it.
             VPortLids::ByIndex if index > 0 && index % 2 == 1 => index - 1,
             _ => 0,
         };

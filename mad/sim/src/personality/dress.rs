@@ -19,7 +19,8 @@ pub(crate) enum Role {
 }
 
 impl Personality {
-    /// Removes the capabilities that the device lacks from a fresh PortInfo. Idempotent.
+    /// Removes the capabilities that the device lacks from a PortInfo after power-on. Calling it
+    /// again changes nothing.
     pub(crate) fn dress(self, info: &mut PortInfo, role: Role) {
         if self.has(Habit::NoExtendedSpeeds) {
             let capabilities = info.capability_mask();

@@ -81,7 +81,7 @@ impl PortFields {
     /// The set of all fields.
     pub const ALL: PortFields = PortFields(u16::MAX);
 
-    /// A set of one.
+    /// The set of one field.
     pub const fn of(field: PortField) -> PortFields {
         PortFields(1 << field as u8)
     }

@@ -26,7 +26,7 @@ impl NodeKinds {
     }
 }
 
-/// A line of [`HABITS`].
+/// An entry of [`HABITS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HabitInfo {
     /// The habit.
@@ -255,7 +255,7 @@ impl Habit {
 pub struct Model {
     /// The name of the model on the command line.
     pub name: &'static str,
-    /// A description of it.
+    /// The description of the model.
     pub is: &'static str,
     habits: &'static [Habit],
 }
@@ -270,7 +270,7 @@ impl Model {
     }
 }
 
-/// The devices with names.
+/// The devices that have a name on the command line.
 pub const MODELS: &[Model] = &[
     Model {
         name: "qib",

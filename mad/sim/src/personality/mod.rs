@@ -2,7 +2,7 @@
 //! agents without habits.
 //!
 //! A [`Personality`] is a set of [`Habit`]s and of PortInfo fields that a device mishandles. Every
-//! node has one; the default is polite. [`HABITS`] lists each habit with its source, and
+//! node has one; by default it is empty. [`HABITS`] lists each habit with its source, and
 //! [`Devices`] gives a whole fabric its personalities.
 
 mod devices;
@@ -105,7 +105,7 @@ impl From<Habit> for Personality {
 impl<P: Into<Personality>> BitOr<P> for Personality {
     type Output = Personality;
 
-    /// The habits of both.
+    /// The union of the habits of both personalities.
     fn bitor(self, other: P) -> Personality {
         let other = other.into();
         Personality {

@@ -57,7 +57,7 @@ fn words(bytes: usize) -> u64 {
     bytes.div_ceil(4) as u64
 }
 
-/// An error counter that moves by itself.
+/// An error counter that increases by itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Symptom {
     pub(crate) per_second: f64,

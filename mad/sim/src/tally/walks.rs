@@ -1,7 +1,8 @@
-//! The traffic of probes: packets that walk a fabric which they only read.
+//! The traffic of probes: packets that cross a fabric without changing it.
 //!
-//! A probe takes one lock for its whole walk, and no agent takes it: the simulation owns the ledger
-//! whenever it reads or changes counters. Without probes the ledger has no memory.
+//! A probe takes one lock for its whole walk, and no agent needs it: the simulation has exclusive
+//! access to the ledger whenever it reads or changes counters. Without probes the ledger has no
+//! memory.
 
 use std::collections::HashMap;
 
@@ -79,7 +80,7 @@ impl Walks {
         }
     }
 
-    /// A packet whose walk has ended is lost after all.
+    /// Counts the loss of a packet whose walk had already ended.
     pub(crate) fn lose(&self, lost: &Lost) {
         self.0.lock().lose(lost);
     }

@@ -147,7 +147,7 @@ fn later_segments_reach_a_host_without_a_waiting_request() {
     assert_eq!(arrived, 2, "and no failure");
     assert_eq!(hand.sim.counters().dropped_for(DropReason::TooLate), 1);
 
-    // The same identifier in another class is another request.
+    // A request with the same identifier in another class is a different request.
     hand.other.clear();
     hand.sim.send_with_timeout(client, &ask, timeout, hand.now);
     let get = hand.request(Method::GET, rsm_mad::wire::header::AttrId::NODE_INFO, 0);
@@ -180,7 +180,7 @@ struct Post {
     messenger: Messenger,
     inbox: Receiver<SaInbound>,
     started: Instant,
-    /// Stays attached.
+    /// The client stays attached.
     _transport: SimTransport,
 }
 

@@ -13,7 +13,7 @@ use rsm_mad::wire::header::{AttrId, Class, MadHeader, Method, Status};
 use rsm_mad::wire::smp::Smp;
 use rsm_sim::{DropReason, Probe, Silence, SimConfig};
 
-/// Gets NodeInfo by LID.
+/// Sends a Get of NodeInfo by LID.
 fn node_info_at(hand: &mut Hand, lid: u16) -> Option<NodeInfo> {
     let request = hand.request(Method::GET, AttrId::NODE_INFO, 0);
     let smp = Smp::lid_routed(&request);

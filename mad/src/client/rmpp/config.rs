@@ -22,7 +22,7 @@ pub struct RmppConfig {
     pub window: u32,
     /// The most data of a received message, in bytes.
     pub max_received: usize,
-    /// The most transfers at the same time.
+    /// The maximum number of transfers at the same time.
     pub max_transactions: usize,
     /// The maximum number of transfers with one LID.
     pub max_per_client: usize,
@@ -46,16 +46,21 @@ impl RmppConfig {
 }
 
 impl Default for RmppConfig {
-    /// * Half a second, doubled up to 2 s, five times: an acknowledgement takes microseconds, or as
-    ///   long as a busy host does not schedule the program; 2 s is the timeout of Linux, and ten
-    ///   seconds in all are longer than any pause but a crash.
-    /// * 40 s for a whole transfer: after that Linux receivers give up too.
-    /// * 10 s of linger: as long as the other side may go on sending the last segment.
-    /// * Windows of 32 segments: at a round trip of 20 µs that is 300 MB/s, faster than any program
-    ///   makes records; and 6 kB for each transfer.
-    /// * 64 KiB received: the longest request is a MultiPathRecord with some hundred GIDs, 4 kB.
-    /// * 8192 transfers: with full windows 55 MB. A host runs one or two; 16 for one LID are a
-    ///   machine with many programs that send requests at once.
+    /// The values are chosen for the following reasons:
+    ///
+    /// * The timeout is half a second, doubled up to 2 s, with five retries. An acknowledgement
+    ///   takes microseconds, or the time for which a busy host does not schedule the program; 2 s
+    ///   is the timeout of Linux, and ten seconds in all are longer than any pause except a crash.
+    /// * A whole transfer may take 40 s: after that time Linux receivers give up too.
+    /// * A finished transfer is kept for 10 s: for that time the other side may continue to send
+    ///   the last segment.
+    /// * The window is 32 segments: at a round trip of 20 µs this allows 300 MB/s, faster than any
+    ///   program makes records, and needs 6 kB for each transfer.
+    /// * A received message has at most 64 KiB: the longest request is a MultiPathRecord with some
+    ///   hundred GIDs, 4 kB.
+    /// * There are at most 8192 transfers, which need 55 MB with full windows. A host runs one or
+    ///   two; 16 with one LID are enough for a machine with many programs that send requests at the
+    ///   same time.
     fn default() -> RmppConfig {
         RmppConfig {
             response_timeout: Duration::from_millis(500),

@@ -3,13 +3,13 @@
 //! [`Rmpp`] stands between datagrams and [messages](crate::transport::Message) of the SA. The owner
 //! passes inbound datagrams to [`Rmpp::handle`] and outgoing messages to [`Rmpp::send`], sends the
 //! datagrams of [`Rmpp::poll_transmit`], takes the results of [`Rmpp::poll_message`] and
-//! [`Rmpp::poll_failure`], and calls [`Rmpp::handle_deadline`] at [`Rmpp::next_deadline`]. The same
-//! calls with the same times give the same datagrams.
+//! [`Rmpp::poll_failure`], and calls [`Rmpp::handle_deadline`] at [`Rmpp::next_deadline`]. Equal
+//! calls at equal times produce equal datagrams.
 //!
 //! * **Both sides**: a server that answers GetTable with many segments, a server that receives a
-//!   GetMulti of many, and the client of both. After a request of many segments the transfer
-//!   turns round (IBA 13.6.4): the client acknowledges segment 0, with the number of segments of
-//!   the answer that it takes without further acknowledgement.
+//!   GetMulti of many, and the client of both. After a request of many segments the
+//!   direction of the transfer changes (IBA 13.6.4): the client acknowledges segment 0, with the
+//!   number of segments of the answer that it accepts without further acknowledgement.
 //! * **Lost packets**: a sender goes back to the first unacknowledged segment, at once if the
 //!   receiver reports a gap and otherwise after a timeout; a receiver repeats its last
 //!   acknowledgement. Both give up after a number of attempts without progress, and when the whole
@@ -96,8 +96,8 @@ pub struct TransactionKey {
 /// A transfer that failed, or a request without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failed {
-    /// The transfer or request.
+    /// The transfer or request that failed.
     pub key: TransactionKey,
-    /// The reason.
+    /// The reason for the failure.
     pub failure: TransferFailure,
 }

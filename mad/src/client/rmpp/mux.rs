@@ -185,7 +185,7 @@ impl Rmpp {
         !self.ready.is_empty() || !self.control.is_empty()
     }
 
-    /// The next received message.
+    /// The next received message; `None` if there is none.
     pub fn poll_message(&mut self) -> Option<Message> {
         self.messages.pop_front()
     }

@@ -23,7 +23,7 @@ struct Piece {
     reason = "it is taken apart where it is returned"
 )]
 pub(super) enum Polled {
-    /// A segment.
+    /// A segment to send.
     Segment(MadBytes),
     /// The source is making the data of the next segment; poll again after other transfers.
     Working,

@@ -1,4 +1,4 @@
-/// Counters of RMPP.
+/// The counters of RMPP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RmppStats {
     /// The present number of transfers and waiting requests.

@@ -16,7 +16,7 @@ pub(super) enum Phase {
     Receiving(Box<Receiver>),
     /// A message has arrived; this side repeats its last acknowledgement if that was lost.
     Received {
-        /// The acknowledgement.
+        /// The last acknowledgement.
         ack: Box<MadBytes>,
         /// The number of segments of the answer that the other side accepts without an
         /// acknowledgement.
@@ -30,8 +30,9 @@ pub(super) enum Phase {
     Awaiting {
         /// The time at which the request fails.
         until: Time,
-        /// The packet that turned the transfer round, if the request had segments; repeated if it
-        /// was lost.
+        /// The last acknowledgement of a request with segments, after which the other side sends
+        /// the answer (IBA 13.6.4); it is sent again if it was lost. `None` if the request had one
+        /// datagram.
         turn: Option<Box<MadBytes>>,
     },
 }

@@ -11,7 +11,7 @@ mod sa;
 
 pub use sa::FaultySaPort;
 
-/// A chance, in millionths.
+/// A probability in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Chance(u32);
 
@@ -54,7 +54,7 @@ pub struct FaultPlan {
     /// The seed of the random numbers: with equal seeds, the same datagrams in the same order have
     /// the same faults.
     pub seed: u64,
-    /// Rates for datagrams of one attribute; the first entry for an attribute counts.
+    /// The rates for datagrams of one attribute; the first entry for an attribute is used.
     pub by_attribute: Vec<(AttrId, FaultRates)>,
     /// Rates for all other attributes.
     pub others: FaultRates,
@@ -128,7 +128,7 @@ pub struct FaultInjector {
 }
 
 impl FaultInjector {
-    /// Faults by `plan`.
+    /// A transport with the faults of `plan`.
     pub fn new(plan: FaultPlan) -> FaultInjector {
         FaultInjector {
             plan: Arc::new(plan),
@@ -136,7 +136,7 @@ impl FaultInjector {
         }
     }
 
-    /// Wraps the receiving half.
+    /// Wraps the receiving half of the transport.
     pub fn sink(&self, mut sink: Sink) -> Sink {
         let mut half = InboundHalf::new(self);
         let plan = Arc::clone(&self.plan);
@@ -149,7 +149,7 @@ impl FaultInjector {
         })
     }
 
-    /// Wraps the sending half.
+    /// Wraps the sending half of the transport.
     pub fn transport<T: Transport>(&self, transport: T) -> Faulty<T> {
         Faulty {
             transport,

@@ -42,7 +42,7 @@ use crate::wire::{MAD_LEN, MadBytes};
 /// The capture that both halves write to. A clone writes to the same capture.
 ///
 /// A capture that cannot be written must not stop a subnet manager: the first error ends the
-/// capture, is logged and handed to [`Trace::on_error`].
+/// capture, is logged and passed to [`Trace::on_error`].
 #[derive(Clone)]
 pub struct Trace {
     shared: Arc<Shared>,
@@ -75,8 +75,8 @@ impl State {
 }
 
 impl Trace {
-    /// Records to `writer`, with times from `clock`, whose origin should be 1970 for readable
-    /// times.
+    /// A trace that records to `writer`, with times from `clock`, whose origin should be 1970 so
+    /// that the times are readable.
     pub fn new(
         writer: PcapngWriter<impl Write + Send + 'static>,
         clock: impl Fn() -> Time + Send + Sync + 'static,

@@ -89,7 +89,7 @@ impl<W: Write> PcapngWriter<W> {
     ) -> io::Result<()> {
         let packet = packet(direction, datagram, local_lid);
         let nanos = at.as_nanos();
-        // The first interface.
+        // The block describes the first interface.
         self.block.extend(0_u32.to_le_bytes());
         self.block.extend(((nanos >> 32) as u32).to_le_bytes());
         self.block.extend((nanos as u32).to_le_bytes());
@@ -143,7 +143,7 @@ impl<W: Write> PcapngWriter<W> {
         self.block.resize(self.block.len().next_multiple_of(4), 0);
     }
 
-    /// Writes the body that was collected as a block, whose length is before and after it.
+    /// Writes the collected body as a block, with the length before and after it.
     fn end_block(&mut self, kind: u32) -> io::Result<()> {
         const FRAME_LEN: usize = 12;
         let length = ((self.block.len() + FRAME_LEN) as u32).to_le_bytes();

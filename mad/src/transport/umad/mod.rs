@@ -5,8 +5,9 @@
 //!
 //! The SA, if it has a sink, has a descriptor of its own, which its owner reads
 //! ([`SaPort::receive`](super::SaPort::receive)): hosts and subnet management share no thread and
-//! no queue. Where the device gives no second descriptor, the one thread reads for both, and the
-//! log says so. So it is inside ibsim, which gives all requests to one descriptor of a node.
+//! no queue. If the device provides no second descriptor, the one thread reads for both, and the
+//! log says so. This is the case inside ibsim, which delivers all requests to one descriptor of a
+//! node.
 //!
 //! # When the device vanishes
 //!
@@ -125,7 +126,8 @@ pub fn list_ports() -> Result<Vec<LocalPort>, UmadError> {
 /// Opens the port that `selector` selects, and delivers to `sinks` on a thread of its own.
 ///
 /// # Errors
-/// See [`UmadError`]. When several ports are suitable, the error is the last one's.
+/// The port cannot be opened; [`UmadError`] has the reasons. If several ports are suitable, the
+/// error is that of the last one.
 pub fn open(selector: &UmadSelector, sinks: impl Into<Sinks>) -> Result<UmadTransport, UmadError> {
     open_as(selector, Presence::Manager, sinks.into())
 }
@@ -290,7 +292,7 @@ fn devices(pair: Option<Pair>, own: Device) -> (Device, Option<Device>) {
     }
 }
 
-/// An open port.
+/// A port that was opened.
 pub struct UmadTransport {
     umad: &'static Umad,
     presence: Presence,
@@ -502,7 +504,8 @@ impl std::fmt::Debug for UmadTransport {
     }
 }
 
-/// The kernel counts in milliseconds. Rounded up, for 0 means that no response is expected.
+/// The timeout in milliseconds, in which the kernel counts. It is rounded up, because 0 means that
+/// no response is expected.
 fn whole_milliseconds(timeout: Duration) -> u32 {
     // `as_nanos` is not used, because its 128 bits need a long division for each datagram.
     let rest = timeout.subsec_nanos().div_ceil(1_000_000);

@@ -67,7 +67,7 @@ pub(super) struct Shared {
     pub(super) ports: OpenPorts,
     pub(super) local: RwLock<LocalPort>,
     pub(super) closing: AtomicBool,
-    /// The device vanished.
+    /// Whether the device was removed.
     pub(super) gone: AtomicBool,
     /// Whether reading the SA's own descriptor failed for good.
     pub(super) sa_failed: AtomicBool,

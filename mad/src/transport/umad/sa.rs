@@ -156,12 +156,12 @@ fn note_failure(failures: &mut ReadFailures, error: &io::Error, shared: &Shared)
 /// The sending half of the SA of a [`UmadTransport`](super::UmadTransport): usable from any thread,
 /// and closed while the transport is. The SA's owner also receives through it.
 ///
-/// The kernel does RMPP: it sends and delivers whole messages. ibsim stands in for a kernel without
+/// The kernel does RMPP: it sends and delivers whole messages. ibsim replaces the kernel and has no
 /// RMPP: it sends only the first datagram of a longer message, and delivers 224 bytes of a
 /// datagram. This half does not work around that; responses of one datagram still arrive.
 ///
 /// A device has a descriptor for subnet management and one for the SA, so that no message of the SA
-/// waits for the receive thread. Where there is no second one, that thread reads for the SA as
+/// waits for the receive thread. If there is no second descriptor, that thread reads for the SA as
 /// well.
 pub struct UmadSaPort {
     pub(super) half: Arc<SaHalf>,

@@ -3,8 +3,8 @@
 //! The MAD device reports no port events; its owner polls the port once a second. The adapter
 //! reports at once when its port goes down, when its LID, its subnet manager's LID or its P_Key
 //! table changes, and when clients are to register again. It does not report that a link came up to
-//! Init, for only Active counts as up here. A subnet manager uses both sources; an event from both
-//! is harmless.
+//! Init, because for it only an Active link is up. A subnet manager uses both sources; an event
+//! from both is harmless.
 
 mod ffi;
 
@@ -95,7 +95,7 @@ pub fn list_devices() -> Result<Vec<Device>, VerbsError> {
 /// caller drops the returned value. [`PortEvent::Gone`] is the last event.
 ///
 /// # Errors
-/// See [`VerbsError`].
+/// The device cannot be opened or has no such port; [`VerbsError`] has the reasons.
 pub fn watch(ca: &str, port: PortNum, sink: Sink) -> Result<EventWatch, VerbsError> {
     let failed = |source| VerbsError::Open {
         ca: ca.to_owned(),

@@ -68,9 +68,10 @@ bits! { ArInfo {
     sl_mask, set_sl_mask: u16 = sl_mask;
     /// The numbers of sub groups that the switch supports.
     sub_groups_supported, set_sub_groups_supported: u8 = sub_groups_supported;
-    /// Transports whose packets keep the static port: bit 0 UD, 1 RC, 2 UC, 3 DC.
+    /// The mask of the transports whose packets keep the static port: bit 0 UD, bit 1 RC, bit 2 UC,
+    /// bit 3 DC.
     excluded_transports, set_excluded_transports: u8 = transports[3, 0];
-    /// Microseconds after which a flow without packets may take another port.
+    /// The time in microseconds after which a flow without packets may use another port.
     ageing_time, set_ageing_time: u32 = ageing_time;
     /// E: whether the switch forwards by any port of a group, rather than by its
     /// LinearForwardingTable.

@@ -53,7 +53,7 @@ pub struct ArEntry {
     pub table: u8,
     /// The port of packets that must stay in order.
     pub port: PortNum,
-    /// The group.
+    /// The number of the group.
     pub group: u16,
 }
 

@@ -7,7 +7,7 @@ bit_mask! {
         IS_SM = 0x0000_0002 "IsSM",
         /// The port keeps notices for Get(Notice).
         IS_NOTICE_SUPPORTED = 0x0000_0004 "IsNoticeSupported",
-        /// Traps are sent.
+        /// The port sends traps.
         IS_TRAP_SUPPORTED = 0x0000_0008 "IsTrapSupported",
         /// The optional values of the inter-packet delay are supported.
         IS_OPTIONAL_IPD_SUPPORTED = 0x0000_0010 "IsOptionalIPDSupported",
@@ -23,7 +23,7 @@ bit_mask! {
         IS_LED_INFO_SUPPORTED = 0x0000_0200 "IsLEDInfoSupported",
         /// The subnet manager behind this port is disabled.
         IS_SM_DISABLED = 0x0000_0400 "IsSMdisabled",
-        /// NodeInfo.SystemImageGUID is filled in.
+        /// The node fills in NodeInfo.SystemImageGUID.
         IS_SYSTEM_IMAGE_GUID_SUPPORTED = 0x0000_0800 "IsSystemImageGUIDSupported",
         /// Port 0 of a switch sends trap 259.
         IS_P_KEY_SWITCH_EXTERNAL_PORT_TRAP_SUPPORTED = 0x0000_1000 "IsP_KeySwitchExternalPortTrapSupported",

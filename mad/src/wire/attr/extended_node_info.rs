@@ -49,11 +49,11 @@ bits! { ExtendedNodeInfo {
     asymmetry_enabled, set_asymmetry_enabled: bool = enables[7, 7];
     /// T: whether links train again without a request of the manager.
     auto_retrain_enabled, set_auto_retrain_enabled: bool = enables[6, 6];
-    /// The most planes of the ASIC.
+    /// The maximum number of planes of the ASIC.
     asic_max_planes, set_asic_max_planes: u8 = asic_max_planes;
 } }
 
 impl ExtendedNodeInfo {
-    /// The attribute modifier.
+    /// The attribute modifier of every request.
     pub const MODIFIER: u32 = 0;
 }

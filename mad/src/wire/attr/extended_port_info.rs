@@ -46,11 +46,11 @@ code_enum! {
 code_enum! {
     /// The device inside the switch to which a special port leads.
     SpecialPortType {
-        /// An aggregation node (SHARP).
+        /// The device is an aggregation node (SHARP).
         AggregationNode = 1 "aggregation node",
-        /// A router.
+        /// The device is a router.
         Router = 2 "router",
-        /// A gateway to Ethernet.
+        /// The device is a gateway to Ethernet.
         EthernetGateway = 3 "Ethernet gateway",
     }
 }

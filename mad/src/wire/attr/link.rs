@@ -112,12 +112,12 @@ pub(super) const fn active_speed(
     }
 }
 
-/// The rate of a link: lanes and speed.
+/// The rate of a link: its width and the speed of each lane.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ActiveRate {
     /// The number of lanes: 1, 2, 4, 8 or 12.
     pub lanes: u8,
-    /// The speed of each.
+    /// The speed of each lane.
     pub speed: LinkSpeed,
 }
 

@@ -13,13 +13,13 @@ use crate::wire::codes::code_enum;
 code_enum! {
     /// The urgency of a notice (IBA 13.4.8.2).
     NoticeType {
-        /// A failure.
+        /// The notice reports a failure.
         Fatal = 0x00 "fatal",
         /// A change that needs action.
         Urgent = 0x01 "urgent",
-        /// A key was wrong.
+        /// The notice reports a wrong key.
         Security = 0x02 "security",
-        /// The subnet changed.
+        /// The notice reports a change of the subnet.
         SubnetManagement = 0x03 "subnet management",
         /// The notice is for information only.
         Informational = 0x04 "informational",
@@ -207,7 +207,7 @@ impl Notice {
         is_nvidia.then(|| vport_trap::number(&self.data_details))
     }
 
-    /// The details, uninterpreted.
+    /// The details as bytes.
     pub fn data_details(&self) -> &[u8; Self::DETAILS_LEN] {
         &self.data_details
     }

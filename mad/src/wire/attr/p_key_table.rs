@@ -21,7 +21,7 @@ impl PKey {
 
     const FULL: u16 = 0x8000;
 
-    /// The partition alone.
+    /// The key without its membership bit, which identifies the partition.
     pub const fn base(self) -> u16 {
         self.0 & !Self::FULL
     }

@@ -13,7 +13,7 @@ pub(super) fn state(states: &[u8], index: usize) -> Option<PortState> {
     Some(PortState::from_code(code))
 }
 
-/// Sets the state at `index`. An index behind the last one changes nothing.
+/// Sets the state at `index`. An index beyond the last state changes nothing.
 pub(super) fn set_state(states: &mut [u8], index: usize, state: PortState) {
     if let Some(byte) = states.get_mut(index / 2) {
         let code = state.code() & 0xF;

@@ -143,8 +143,8 @@ impl VlCap {
 /// are LinkSpeedExtActive2, -Supported2 and -Enabled2, which carry XDR in a byte that was reserved
 /// before.
 ///
-/// On a switch's external ports only the fields of the link count; addresses, keys and masks are
-/// those of port 0.
+/// On a switch's external ports only the fields of the link are used; the addresses, keys and masks
+/// of a switch are in those of port 0.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct PortInfo {
@@ -232,7 +232,7 @@ bits! { PortInfo {
     neighbor_mtu, set_neighbor_mtu: Mtu = neighbor_mtu_and_sm_sl[7, 4];
     /// The service level of packets to the master subnet manager; 0 to 15.
     master_sm_sl, set_master_sm_sl: u8 = neighbor_mtu_and_sm_sl[3, 0];
-    /// The virtual lanes that the port has. Read only.
+    /// The VLs that the port has. Read only.
     vl_cap, set_vl_cap: VlCap = vl_cap_and_init_type[7, 4];
     /// The initialisation that the port requests, 4 bits (IBA 14.2.5.6). Read only.
     init_type, set_init_type: u8 = vl_cap_and_init_type[3, 0];
@@ -245,14 +245,14 @@ bits! { PortInfo {
     vl_arbitration_low_cap, set_vl_arbitration_low_cap: u8 = vl_arbitration_low_cap;
     /// The initialisation that the manager performed, 4 bits.
     init_type_reply, set_init_type_reply: u8 = init_type_reply_and_mtu_cap[7, 4];
-    /// The largest payload that the port can take. Read only.
+    /// The largest payload that the port supports. Read only.
     mtu_cap, set_mtu_cap: Mtu = init_type_reply_and_mtu_cap[3, 0];
     /// The number of packets that a VL drops in a row before it is stalled; 0 to 7.
     vl_stall_count, set_vl_stall_count: u8 = vl_stall_and_hoq_life[7, 5];
     /// The maximum time that a packet waits at the head of a queue: 4.096 µs × 2^value, unlimited
     /// above 19; 0 to 31.
     hoq_life, set_hoq_life: u8 = vl_stall_and_hoq_life[4, 0];
-    /// The virtual lanes in use.
+    /// The VLs in use.
     operational_vls, set_operational_vls: VlCap = operational_vls_and_filters[7, 4];
     /// Whether a switch checks the partition of packets that enter by the port.
     partition_enforcement_inbound, set_partition_enforcement_inbound: bool = operational_vls_and_filters[3, 3];

@@ -45,8 +45,9 @@ impl SlToVlMapping {
         Self::ALL_INPUTS | Self::ALL_OUTPUTS
     }
 
-    /// The attribute modifier that sets one table from every input to `output`, under the same
-    /// condition.
+    /// The attribute modifier that sets one table from every input to `output`, if
+    /// [`SwitchInfo::optimized_sl_to_vl_mapping_programming`](super::SwitchInfo::optimized_sl_to_vl_mapping_programming)
+    /// is non-zero.
     pub const fn modifier_all_inputs(output: PortNum) -> u32 {
         Self::ALL_INPUTS | output.0 as u32
     }

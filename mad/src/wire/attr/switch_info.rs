@@ -47,7 +47,7 @@ bits! { SwitchInfo {
     random_fdb_cap, set_random_fdb_cap: u16 = random_fdb_cap;
     /// The number of entries of the multicast forwarding table, from LID 0xC000. Read only.
     multicast_fdb_cap, set_multicast_fdb_cap: u16 = multicast_fdb_cap;
-    /// The highest LID whose linear forwarding entry counts; packets to LIDs above are dropped.
+    /// The highest LID whose linear forwarding entry is used; packets to higher LIDs are dropped.
     linear_fdb_top, set_linear_fdb_top: Lid = linear_fdb_top;
     /// The port for LIDs that a random forwarding table does not list.
     default_port, set_default_port: PortNum = default_port;

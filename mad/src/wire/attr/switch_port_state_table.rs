@@ -33,7 +33,7 @@ impl SwitchPortStateTable {
         (block & 1) as u32
     }
 
-    /// The block of `port`.
+    /// The number of the block that holds the state of `port`.
     pub const fn block_of(port: PortNum) -> u8 {
         port.0 >> 7
     }

@@ -62,11 +62,11 @@ details!(
 /// The details of a notice, by its trap number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TrapDetails<'a> {
-    /// Traps 64 to 67.
+    /// The details of traps 64 to 67.
     GidChange(&'a GidChange),
     /// The details of trap 128.
     LinkStateChange(&'a LinkStateChange),
-    /// Traps 129 to 131.
+    /// The details of traps 129 to 131.
     PortThreshold(&'a PortThreshold),
     /// The details of trap 144.
     LocalChange(&'a LocalChange),
@@ -74,7 +74,7 @@ pub enum TrapDetails<'a> {
     SystemImageGuidChange(&'a SystemImageGuidChange),
     /// The details of trap 256.
     BadMKey(&'a BadMKey),
-    /// Traps 257 and 258.
+    /// The details of traps 257 and 258.
     BadKeys(&'a BadKeys),
     /// The details of trap 259.
     BadPKeyAtSwitch(&'a BadPKeyAtSwitch),
@@ -140,7 +140,7 @@ pub struct GidChange {
 }
 
 impl GidChange {
-    /// The port or group.
+    /// The GID of the port or the group.
     pub fn gid(&self) -> Gid {
         Gid(u128::from_be_bytes(self.gid))
     }
@@ -168,7 +168,7 @@ pub struct LinkStateChange {
 }
 
 bits! { LinkStateChange {
-    /// The switch.
+    /// The LID of the switch.
     lid, set_lid: Lid = lid;
 } }
 
@@ -190,7 +190,7 @@ pub struct PortThreshold {
 }
 
 bits! { PortThreshold {
-    /// The node.
+    /// The LID of the node.
     lid, set_lid: Lid = lid;
     /// The port that the trap is about.
     port_num, set_port_num: PortNum = port;

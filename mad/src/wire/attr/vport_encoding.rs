@@ -17,8 +17,8 @@ pub(super) const INDEX_BESIDE_BLOCK: Place = Place { shift: 16 };
 /// analogy.
 pub(super) const BLOCK: Place = Place { shift: 0 };
 
-/// The value of VPortStateChange whose Set clears it. Assumed: 1, as for PortStateChange of
-/// SwitchInfo (IBA 14.2.5.4). Inferred by analogy alone.
+/// The value of VPortStateChange whose Set clears the bit. It is assumed to be 1, as for
+/// PortStateChange of SwitchInfo (IBA 14.2.5.4). This is inferred by analogy alone.
 pub(super) const STATE_CHANGE_CLEARED_BY: bool = true;
 
 /// The place of a 16-bit number in an attribute modifier.

@@ -58,7 +58,7 @@ bits! { VPortInfo {
     lid_by_vport_index, set_lid_by_vport_index: u16 = lid_by_vport_index;
     /// The GUID of the virtual port.
     port_guid, set_port_guid: Guid = port_guid;
-    /// The vendor's profile.
+    /// The profile of the virtual port, whose meaning the vendor defines.
     profile, set_profile: u64 = profile;
 } }
 

@@ -43,7 +43,7 @@ bits! { CaCongestionEntry {
     ccti_increase, set_ccti_increase: u8 = ccti_increase;
     /// The index at which the adapter logs an event.
     trigger_threshold, set_trigger_threshold: u8 = trigger_threshold;
-    /// The lowest index.
+    /// The lowest value of the index.
     ccti_min, set_ccti_min: u8 = ccti_min;
 } }
 

@@ -1,8 +1,8 @@
 //! Congestion control: its datagrams and attributes (IBA annex A10).
 //!
-//! Switches mark packets where they wait (FECN), adapters answer a mark with a notification (BECN)
-//! and then send more slowly. The settings for both are datagrams of a class of general services,
-//! which a CC_Key protects.
+//! Switches mark packets that wait in a queue (FECN); adapters answer a mark with a notification
+//! (BECN) and then send more slowly. The settings for both are datagrams of a class of general
+//! services, which a CC_Key protects.
 
 mod adapter;
 mod info;

@@ -46,7 +46,7 @@ impl PortMask {
         self.0[byte] & bit != 0
     }
 
-    /// The mask with `port`.
+    /// The mask with `port` added.
     pub const fn with(mut self, port: PortNum) -> PortMask {
         let (byte, bit) = Self::place(port);
         self.0[byte] |= bit;

@@ -4,13 +4,13 @@ use super::{FieldSpec, bytes, dec, gid, hex, named};
 use crate::wire::attr::{CapabilityMask, CapabilityMask2, LocalChanges};
 use crate::wire::header::{AttrId, Method};
 
-/// Traps 64 to 67.
+/// The fields of traps 64 to 67.
 pub(super) const GID_CHANGE: &[FieldSpec] = &[gid("GIDADDR", 48)];
 
 /// The fields of trap 128.
 pub(super) const LINK_STATE_CHANGE: &[FieldSpec] = &[dec("LIDADDR", 0, 16)];
 
-/// Traps 129 to 131.
+/// The fields of traps 129 to 131.
 pub(super) const PORT_THRESHOLD: &[FieldSpec] = &[dec("LIDADDR", 16, 16), dec("PORTNO", 32, 8)];
 
 /// The fields of trap 144.
@@ -40,7 +40,7 @@ pub(super) const BAD_M_KEY: &[FieldSpec] = &[
     bytes("DRNoticeReturnPath", 192, 240),
 ];
 
-/// Traps 257 and 258.
+/// The fields of traps 257 and 258.
 pub(super) const BAD_KEYS: &[FieldSpec] = &[
     dec("LIDADDR1", 16, 16),
     dec("LIDADDR2", 32, 16),

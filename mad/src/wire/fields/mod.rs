@@ -21,7 +21,7 @@ use crate::ids::Gid;
 /// A field, or a row of equal ones.
 #[derive(Clone, Copy)]
 pub struct FieldSpec {
-    /// The specification's name.
+    /// The name in the specification.
     pub name: &'static str,
     /// The first bit; 0 is the most significant bit of byte 0.
     pub offset: u16,

@@ -7,7 +7,7 @@ use crate::wire::sa::{JoinState, Rate, SaCapabilityMask, SaCapabilityMask2, Sele
 
 /// The layout of a record: its own fields, and its embedded attributes of subnet management.
 pub struct RecordLayout {
-    /// The specification's name.
+    /// The name in the specification.
     pub name: &'static str,
     /// The fields that belong to the record itself, or all of them.
     pub fields: &'static [FieldSpec],

@@ -5,16 +5,17 @@ bit_mask! {
     PerfCapabilityMask(u16) {
         /// Answers for all ports of a switch together; see [`ALL_PORTS`](super::ALL_PORTS).
         ALL_PORT_SELECT = 0x0100 "IsAllPortSelectSupported",
-        /// Answers PortCountersExtended.
+        /// The agent answers PortCountersExtended.
         EXTENDED_WIDTH = 0x0200 "IsExtendedWidthSupported",
-        /// Answers PortCountersExtended without the counts by unicast and multicast.
+        /// The agent answers PortCountersExtended without the counters of unicast and multicast
+        /// packets.
         EXTENDED_WIDTH_WITHOUT_CAST = 0x0400 "IsExtendedWidthNoIETFSupported",
-        /// Counts PortXmitWait.
+        /// The agent counts PortXmitWait.
         XMIT_WAIT = 0x1000 "IsPortXmitWaitSupported",
         /// PortExtendedSpeedsCounters has the errors that Reed-Solomon correction corrected, if it
         /// is active.
         RS_FEC_COUNTERS = 0x4000 "IsRSFECModeCountersSupported",
-        /// Counts QP1Dropped.
+        /// The agent counts QP1Dropped.
         QP1_DROPPED = 0x8000 "IsQP1DroppedSupported",
     }
 }

@@ -6,14 +6,14 @@ use std::ops::{Index, IndexMut};
 pub(super) struct Place {
     /// The first bit; 0 is the most significant bit of byte 0.
     pub(super) offset: usize,
-    /// The number of bits.
+    /// The width of the counter in bits.
     pub(super) width: usize,
     /// The bit by which a Set resets the counter: of CounterSelect, or of CounterSelect2 from 16
     /// on.
     pub(super) select: u32,
 }
 
-/// A counter of [`PortCounters`](super::PortCounters).
+/// The place of a counter in [`PortCounters`](super::PortCounters).
 const fn narrow(offset: usize, width: usize, select: u32) -> Option<Place> {
     Some(Place {
         offset,
@@ -46,7 +46,7 @@ macro_rules! counters {
             /// Every counter.
             pub const ALL: [Counter; [$($text),*].len()] = [$(Counter::$name),*];
 
-            /// The specification's name.
+            /// The name in the specification.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Counter::$name => $text,)*
@@ -108,9 +108,9 @@ counters! {
     XmitData = "PortXmitData", narrow(192, 32, 12), wide(0);
     /// The amount of data received, in units of 4 bytes.
     RcvData = "PortRcvData", narrow(224, 32, 13), wide(1);
-    /// Packets sent.
+    /// The number of packets sent.
     XmitPkts = "PortXmitPkts", narrow(256, 32, 14), wide(2);
-    /// Packets received.
+    /// The number of packets received.
     RcvPkts = "PortRcvPkts", narrow(288, 32, 15), wide(3);
     /// Ticks during which data waited without being sent.
     XmitWait = "PortXmitWait", narrow(320, 32, 16), wide(20);
@@ -130,7 +130,7 @@ impl fmt::Display for Counter {
     }
 }
 
-/// A value for each counter; they wrap at 64 bits.
+/// A value for each counter; values wrap at 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CounterSet([u64; Counter::ALL.len()]);
 
@@ -149,7 +149,7 @@ impl IndexMut<Counter> for CounterSet {
 }
 
 impl CounterSet {
-    /// Adds to a counter.
+    /// Adds a number to a counter.
     pub fn add(&mut self, counter: Counter, count: u64) {
         self[counter] = self[counter].wrapping_add(count);
     }

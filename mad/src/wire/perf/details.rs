@@ -44,9 +44,9 @@ bits! { PortRcvErrorDetails {
     buffer_overrun, set_buffer_overrun: u16 = buffer_overrun;
     /// Packets to a DLID that the switch has no port for.
     dlid_mapping, set_dlid_mapping: u16 = dlid_mapping;
-    /// Packets whose service level has no lane at the exit.
+    /// The number of packets whose service level has no VL at the exit port.
     vl_mapping, set_vl_mapping: u16 = vl_mapping;
-    /// Packets whose exit would be their entry.
+    /// The number of packets whose exit port would be the port by which they entered.
     looping, set_looping: u16 = looping;
 } }
 
@@ -80,7 +80,7 @@ bits! { PortXmitDiscardDetails {
     counter_select, set_counter_select: u16 = counter_select;
     /// Packets to a port that is not Active.
     inactive, set_inactive: u16 = inactive;
-    /// Packets longer than NeighborMTU.
+    /// The number of packets longer than NeighborMTU.
     neighbor_mtu, set_neighbor_mtu: u16 = neighbor_mtu;
     /// Packets that were in the switch for longer than SwitchInfo.LifeTimeValue.
     lifetime, set_lifetime: u16 = lifetime;

@@ -1,7 +1,8 @@
 //! Performance management: its datagrams, and the counters of a port (IBA 16.1).
 //!
 //! A request names the port in PortSelect of its attribute, not in the attribute modifier. The
-//! counters are a table, [`Counter::ALL`], so that agents and readers treat all of them alike.
+//! counters are a table, [`Counter::ALL`], so that agents and readers handle all of them in one
+//! loop.
 
 mod capability;
 mod counter;
@@ -45,7 +46,7 @@ pub mod attribute {
     pub const PORT_RCV_ERROR_DETAILS: AttrId = AttrId(0x0015);
     /// The causes of PortXmitDiscards.
     pub const PORT_XMIT_DISCARD_DETAILS: AttrId = AttrId(0x0016);
-    /// Counters of 64 bits.
+    /// The counters of a port with 64 bits each.
     pub const PORT_COUNTERS_EXTENDED: AttrId = AttrId(0x001D);
     /// The blocks and symbols that forward error correction corrected, and those that it could not
     /// correct.

@@ -47,7 +47,7 @@ pub struct PortCountersExtended {
 }
 
 bits! { PortCounters {
-    /// The port, as [`PortCounterAttribute::port_select`].
+    /// The PortSelect of the port, see [`PortCounterAttribute::port_select`].
     port_select, set_port_select: u8 = port_select;
     /// The counters that a Set resets: the first 16.
     counter_select, set_counter_select: u16 = counter_select;
@@ -56,7 +56,7 @@ bits! { PortCounters {
 } }
 
 bits! { PortCountersExtended {
-    /// The port, as [`PortCounterAttribute::port_select`].
+    /// The PortSelect of the port, see [`PortCounterAttribute::port_select`].
     port_select, set_port_select: u8 = port_select;
     /// The counters that a Set resets: the first eight.
     counter_select, set_counter_select: u16 = counter_select;

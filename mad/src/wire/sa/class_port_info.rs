@@ -16,11 +16,11 @@ bit_mask! {
         NOTICE = 0x0002 "IsGetSetNoticeSupported",
         /// The SA answers all optional records except those of the bits below.
         OPTIONAL_RECORDS = 0x0100 "IsSubnetOptionalRecordsSupported",
-        /// Manages multicast groups.
+        /// The SA manages multicast groups.
         UD_MULTICAST = 0x0200 "IsUDMulticastSupported",
-        /// Answers MultiPathRecord and TraceRecord.
+        /// The SA answers MultiPathRecord and TraceRecord.
         MULTI_PATH = 0x0400 "IsMultiPathSupported",
-        /// Reinitialises ports.
+        /// The SA reinitialises ports.
         REINIT = 0x0800 "IsReInitSupported",
         /// Matches single bits of CapabilityMask in PortInfoRecord.
         PORT_INFO_CAPABILITY_MASK_MATCH = 0x2000 "IsPortInfoCapabilityMaskMatchSupported",
@@ -30,29 +30,29 @@ bit_mask! {
 bit_mask! {
     /// CapabilityMask2 of ClassPortInfo in the SA (IBA 15.2.5.1); 27 bits.
     SaCapabilityMask2(u32) {
-        /// Knows QoS classes.
+        /// The SA knows QoS classes.
         QOS = 0x002 "IsQoSSupported",
         /// The SA states in paths the P_Key for packets in the opposite direction.
         REVERSE_PATH_P_KEY = 0x004 "IsReversePathPKeySupported",
-        /// Sets MulticastFDBTop.
+        /// The SA sets MulticastFDBTop.
         MULTICAST_FDB_TOP = 0x008 "IsMulticastFDBTopSupported",
-        /// Keeps HierarchyInfo.
+        /// The SA keeps HierarchyInfo.
         HIERARCHY = 0x010 "IsHierarchyInfoSupported",
         /// The SA assigns alias GUIDs to ports.
         ALIAS_GUIDS = 0x020 "IsAliasGUIDsSupported",
         /// Answers PortInfoRecord in full length.
         FULL_PORT_INFO_RECORD = 0x040 "IsFullPortInfoRecordSupported",
-        /// Knows extended link speeds.
+        /// The SA knows extended link speeds.
         EXTENDED_SPEEDS = 0x080 "IsExtendedSpeedsSupported",
-        /// Keeps multicast ServiceRecords.
+        /// The SA keeps multicast ServiceRecords.
         MULTICAST_SERVICE_RECORD = 0x100 "IsMulticastServiceRecordSupported",
         /// Matches single bits of CapabilityMask2 in PortInfoRecord.
         PORT_INFO_CAPABILITY_MASK2_MATCH = 0x400 "IsPortInfoCapMask2MatchSupported",
         /// Knows send-only full members of multicast groups.
         SEND_ONLY_FULL_MEMBER = 0x1000 "IsSendOnlyFullMemberSupported",
-        /// Knows links of two lanes.
+        /// The SA knows links of two lanes.
         LINK_WIDTH_2X = 0x2000 "IsLinkWidth2xSupported",
-        /// Knows links at HDR.
+        /// The SA knows links at HDR.
         LINK_SPEED_HDR = 0x8000 "IsLinkSpeedHDRSupported",
     }
 }

@@ -76,13 +76,13 @@ impl fmt::Debug for ComponentMask {
 /// A component of a record: its bit of the mask, and its bits of the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Component {
-    /// The specification's name.
+    /// The name in the specification.
     pub name: &'static str,
     /// The bit of the mask.
     pub mask: ComponentMask,
     /// The first bit of the record; 0 is the most significant bit of byte 0.
     pub offset: u16,
-    /// The number of bits.
+    /// The width of the component in bits.
     pub width: u16,
 }
 

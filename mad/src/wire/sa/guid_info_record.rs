@@ -56,7 +56,7 @@ impl GuidInfoRecord {
         (index < GuidInfo::ENTRIES).then_some(ComponentMask(bit << 4))
     }
 
-    /// The block.
+    /// The GUIDInfo of the block.
     pub fn guid_info(&self) -> &GuidInfo {
         &self.guid_info
     }

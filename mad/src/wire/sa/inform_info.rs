@@ -37,7 +37,8 @@ pub struct InformInfo {
 record!(InformInfo, 0x0003, "InformInfo");
 
 bits! { InformInfo {
-    /// The first LID whose notices to report; [`Self::LID_RANGE_ALL`] for all.
+    /// The first LID of the ports whose notices are reported; [`Self::LID_RANGE_ALL`] for all
+    /// ports.
     lid_range_begin, set_lid_range_begin: Lid = lid_range_begin;
     /// The last LID; 0 for just one.
     lid_range_end, set_lid_range_end: Lid = lid_range_end;
@@ -65,7 +66,7 @@ bits! { InformInfo {
 } }
 
 gids! { InformInfo {
-    /// The port whose notices to report; with 0 the LIDs select.
+    /// The GID of the port whose notices are reported; if it is 0, the LIDs select the ports.
     gid, set_gid = gid;
 } }
 

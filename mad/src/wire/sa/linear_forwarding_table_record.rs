@@ -41,7 +41,7 @@ components! { LinearForwardingTableRecord {
 } }
 
 impl LinearForwardingTableRecord {
-    /// The block.
+    /// The LinearForwardingTable of the block.
     pub fn table(&self) -> &LinearForwardingTable {
         &self.table
     }

@@ -26,7 +26,7 @@ record!(LinkRecord, 0x0020, "LinkRecord");
 bits! { LinkRecord {
     /// The base LID of one end; for a switch the base LID of its port 0.
     from_lid, set_from_lid: Lid = from_lid;
-    /// The port there.
+    /// The number of the port at that end.
     from_port, set_from_port: PortNum = from_port;
     /// The port at the other end.
     to_port, set_to_port: PortNum = to_port;

@@ -12,7 +12,7 @@ bit_mask! {
     JoinState(u8) {
         /// Sends and receives; keeps the group alive.
         FULL_MEMBER = 0x1 "full",
-        /// Sends and receives.
+        /// The member sends to the group and receives from it.
         NON_MEMBER = 0x2 "non-member",
         /// The member sends to the group.
         SEND_ONLY_NON_MEMBER = 0x4 "send-only non-member",

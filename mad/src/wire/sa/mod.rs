@@ -2,8 +2,8 @@
 //!
 //! A message is an [`SaHeader`] and its data: one record, or as many as RMPP carries. In a table
 //! every record begins at a multiple of 8 bytes, so the views here include the padding at their
-//! end. The record of a query is a template, whose components count if they are in the component
-//! mask.
+//! end. The record of a query is a template, whose components are compared if they are in the
+//! component mask.
 
 mod class_port_info;
 mod component;
@@ -66,7 +66,7 @@ pub trait Record: Copy + Default {
     /// The identifier that names the record in the header. The numbers are the class's own: 0x0011
     /// is NodeRecord here, NodeInfo in subnet management.
     const ID: AttrId;
-    /// The specification's name.
+    /// The name in the specification.
     const NAME: &'static str;
     /// The length in bytes, with the padding that makes it a multiple of 8.
     const LEN: usize;

@@ -46,7 +46,7 @@ components! { MulticastForwardingTableRecord {
 } }
 
 impl MulticastForwardingTableRecord {
-    /// The block.
+    /// The MulticastForwardingTable of the block.
     pub fn table(&self) -> &MulticastForwardingTable {
         &self.table
     }

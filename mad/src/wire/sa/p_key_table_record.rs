@@ -41,7 +41,7 @@ components! { PKeyTableRecord {
 } }
 
 impl PKeyTableRecord {
-    /// The block.
+    /// The P_KeyTable of the block.
     pub fn table(&self) -> &PKeyTable {
         &self.table
     }

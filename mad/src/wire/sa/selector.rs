@@ -8,7 +8,7 @@ code_enum! {
         GreaterThan = 0 ">",
         /// The path's value must be less than the value in the query.
         LessThan = 1 "<",
-        /// The value.
+        /// The path's value must equal the value in the query.
         Exactly = 2 "=",
         /// The largest available; for packet life time the smallest. The value does not count.
         Extreme = 3 "extreme",

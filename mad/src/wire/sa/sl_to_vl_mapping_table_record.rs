@@ -42,7 +42,7 @@ components! { SlToVlMappingTableRecord {
 } }
 
 impl SlToVlMappingTableRecord {
-    /// The lanes.
+    /// The VLs of the service levels.
     pub fn mapping(&self) -> SlToVlMapping {
         widen(&self.mapping)
     }

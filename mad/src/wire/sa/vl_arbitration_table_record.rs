@@ -42,7 +42,7 @@ components! { VlArbitrationTableRecord {
 } }
 
 impl VlArbitrationTableRecord {
-    /// The block.
+    /// The VLArbitrationTable of the block.
     pub fn table(&self) -> &VlArbitration {
         &self.table
     }

@@ -249,7 +249,7 @@ fn an_announced_length_is_held_to() {
     assert_eq!(lengths(271, &[(2, LAST, 50)]), (None, inconsistent));
     assert_eq!(lengths(440, &[(2, MIDDLE, 0)]), (None, inconsistent));
     assert_eq!(lengths(220, &[]), (None, inconsistent));
-    // More than the server takes, detected at once and at the end.
+    // A message longer than the server accepts is detected at its start and at its end.
     let bound = RmppConfig::default().max_received as u32;
     assert_eq!(
         lengths(2 * bound, &[]),

@@ -225,7 +225,7 @@ fn the_last_acknowledgement_is_repeated() {
     assert_eq!(ask(&mut server), (1, false));
 }
 
-/// Endless data that counts the bytes made.
+/// A source of endless data that counts the bytes made.
 struct Counted(Arc<AtomicUsize>);
 
 impl Source for Counted {

@@ -26,7 +26,7 @@ pub(crate) struct Accessor {
 pub(crate) trait Raw {
     fn raw(self) -> u128;
 
-    /// The value of `bits`, whose upper bits may not fit.
+    /// The field's value in `bits`, whose upper bits may not fit the field.
     fn from_raw(bits: u128) -> Self;
 }
 

@@ -60,7 +60,7 @@ fn fields_of_an_adapter_are_where_libibmad_reads_them() {
     let setting = CaCongestionSetting::of(&sample());
     assert_eq!(setting.port_control(), 0xDC04);
     assert_eq!(setting.control_map(), 0x65AA);
-    // The bytes behind the head begin the entry of service level 0.
+    // The bytes after the first fields are the entry of service level 0.
     let first = setting.entries[0];
     assert_eq!((first.ccti_timer(), first.ccti_increase()), (0x1FAD, 0x1D));
     assert_eq!((first.trigger_threshold(), first.ccti_min()), (0x5A, 0xDA));

@@ -110,10 +110,10 @@ impl MadLayer {
         MadLayer::default()
     }
 
-    /// A layer without open devices, after one at the same port with `registered` agents: new
-    /// agents get other numbers, as a kernel never reuses one. The number is in transaction
-    /// identifiers; with a reused one, the remote end's datagrams for an old agent would reach the
-    /// new one.
+    /// A layer without open devices that follows an earlier layer of the same port with
+    /// `registered` agents. New agents get other numbers, because a kernel never uses one again:
+    /// transaction identifiers contain the number, and with a reused one the datagrams of the
+    /// remote end for an old agent would reach the new one.
     pub fn after(registered: u32) -> MadLayer {
         MadLayer {
             agents: Agents::after(registered),
@@ -126,7 +126,7 @@ impl MadLayer {
         self.agents.registered()
     }
 
-    /// Opens the device.
+    /// Opens a device of the port.
     pub fn open(&mut self) -> FileId {
         self.opened += 1;
         let id = FileId(self.opened);
@@ -214,7 +214,7 @@ impl MadLayer {
         }
     }
 
-    /// The next output.
+    /// The next output; `None` if there is none.
     pub fn poll_effect(&mut self) -> Option<LayerEffect> {
         self.effects.pop_front()
     }

@@ -43,7 +43,7 @@ impl SendKey {
     }
 }
 
-/// A pending send.
+/// A send that is not finished.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) file: FileId,
@@ -64,7 +64,7 @@ pub(super) enum Sending {
     /// A message in segments.
     Multi {
         sender: Sender,
-        /// The common header.
+        /// The common header of the datagram.
         head: [u8; MAD_HEADER_LEN],
         /// The timer runs until the next burst, not for an acknowledgement.
         pausing: bool,
@@ -72,7 +72,7 @@ pub(super) enum Sending {
 }
 
 impl Sending {
-    /// The common header.
+    /// The common header of the message.
     fn head(&self) -> [u8; MAD_HEADER_LEN] {
         match self {
             Sending::Single(mad) => {

@@ -63,7 +63,7 @@ impl Connection {
 
     /// Answers the Hello of a connection.
     pub(super) fn answer(&self, errno: u32, body: &[u8]) -> io::Result<()> {
-        // The socket is empty.
+        // The socket has no packet.
         packet::send(self.as_fd(), &[Answer { errno }.as_bytes(), body], None).map(drop)
     }
 

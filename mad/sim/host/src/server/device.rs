@@ -32,7 +32,8 @@ impl Refusal {
     }
 }
 
-/// A process's view of the fabric: a node, and the ports whose devices it has, `umad0` first.
+/// The part of the fabric that a process sees: a node, and the ports whose devices it has, that of
+/// `umad0` first.
 #[derive(Debug)]
 pub(super) struct DeviceView {
     pub(super) node: Guid,

@@ -22,8 +22,8 @@ use super::tree::Tree;
 use crate::layer::LayerEffect;
 use crate::protocol::MAX_PACKET;
 
-/// The most connections: as many open devices as a large test has. The server closes one more at
-/// once.
+/// The maximum number of connections: as many open devices as a large test has. The server closes a
+/// further connection immediately.
 const MAX_CONNECTIONS: usize = 4096;
 
 /// The maximum number of packets that the loop reads from one connection before it reads from the
@@ -149,7 +149,7 @@ impl EventLoop {
             Err(error) => return Err(io::Error::from(error).into()),
         }
         for event in &events {
-            // The structure is packed.
+            // The structure is packed, so its fields are copied rather than borrowed.
             let (token, flags) = (event.data.u64(), event.flags);
             match token {
                 LISTENER => self.accept()?,
@@ -229,7 +229,7 @@ impl EventLoop {
                         self.close(id);
                     }
                 }
-                // The end.
+                // An empty packet is the end of the connection.
                 Ok(Some(_)) | Err(_) => self.close(id),
             }
         }

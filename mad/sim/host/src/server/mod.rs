@@ -39,13 +39,13 @@ pub enum ServerError {
     /// Another server answers at the path of the socket.
     #[error("{path} is served already")]
     Taken {
-        /// The path.
+        /// The path of the socket.
         path: PathBuf,
     },
     /// The socket could not be made.
     #[error("cannot listen at {path}")]
     Listen {
-        /// The path.
+        /// The path of the socket.
         path: PathBuf,
         /// The operating system's error.
         source: io::Error,
@@ -53,7 +53,7 @@ pub enum ServerError {
     /// The directory that replaces sysfs could not be created.
     #[error("cannot make the directory {path}")]
     Directory {
-        /// The path.
+        /// The path of the directory.
         path: PathBuf,
         /// The operating system's error.
         source: io::Error,

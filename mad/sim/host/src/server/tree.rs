@@ -162,7 +162,8 @@ fn physical_state(state: PortPhysicalState) -> String {
     format!("{}: {name}", state.code())
 }
 
-/// The rate in tenths of Gb/s and lane as Linux counts it, width and speed.
+/// The rate of a link as text, with its width and speed. As in Linux, the rate of one lane is
+/// counted in tenths of Gb/s.
 fn rate(info: &PortInfo) -> String {
     let Some(rate) = info.link_rate() else {
         // A port without a link, and port 0 of a switch, which has none.

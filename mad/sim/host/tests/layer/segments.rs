@@ -216,7 +216,7 @@ fn an_invalid_packet_is_aborted_with_its_status() {
     }
 }
 
-/// A request in segments whose answer is in segments, as for MultiPathRecord.
+/// A request in segments whose answer is in segments too, as for MultiPathRecord.
 #[test]
 fn a_segmented_request_gets_a_segmented_answer() {
     const GET_MULTI: u8 = 0x14;

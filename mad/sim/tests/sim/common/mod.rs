@@ -70,7 +70,7 @@ pub(crate) struct Hand {
     pub(crate) sim: Sim,
     pub(crate) client: AttachId,
     pub(crate) now: Time,
-    /// Events other than answers.
+    /// Received events that are not answers.
     pub(crate) other: Vec<(AttachId, Inbound)>,
     pub(crate) m_key: u64,
     tid: u64,
@@ -195,7 +195,7 @@ impl Hand {
         info.port_state()
     }
 
-    /// Lets time pass.
+    /// Lets the virtual time advance.
     pub(crate) fn wait(&mut self, duration: Duration) {
         self.now += duration;
         while let Some(output) = self.sim.poll(self.now) {

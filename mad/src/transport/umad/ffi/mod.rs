@@ -154,7 +154,7 @@ pub(super) struct PortAttributes {
 }
 
 /// The devices of one port of a multi-plane adapter: one for the subnet management interface (QP
-/// 0), one for the general services interface (QP 1). On other adapters they are the same.
+/// 0), one for the general services interface (QP 1). On other adapters both are the same device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) smi: (String, PortNum),
@@ -182,7 +182,7 @@ pub(super) struct Received {
     pub(super) rest: Vec<u8>,
 }
 
-/// The result of reading.
+/// The result of reading a datagram.
 enum Read {
     /// A message of this many bytes.
     Taken(usize),
