@@ -84,7 +84,7 @@ fn parse_path(text: &str) -> Result<DirectedPath, Box<dyn Error>> {
     Ok(DirectedPath::from_hops(&ports?)?)
 }
 
-/// The driver of the client: the clock and the channel.
+/// Drives the client with the clock and with the datagrams of the channel.
 struct Driver {
     transport: UmadTransport,
     inbound: Receiver<Inbound>,

@@ -39,13 +39,13 @@ impl fmt::Debug for Tid {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DirectedPath {
     len: u8,
-    /// Entries from `len` on are port 0, so that equal paths are equal bytes.
+    /// The exit ports. Entries from `len` on are port 0, so that equal paths have equal bytes.
     hops: [PortNum; DirectedPath::MAX_HOPS],
 }
 
 impl DirectedPath {
-    /// The longest path an SMP can carry: 64 path bytes, of which the first is not used (IBA
-    /// 14.2.1.2).
+    /// The length of the longest path that an SMP can carry: it has 64 path bytes, of which the
+    /// first is not used (IBA 14.2.1.2).
     pub const MAX_HOPS: usize = 63;
 
     /// The path to the local node.
@@ -93,7 +93,7 @@ impl DirectedPath {
         Ok(path)
     }
 
-    /// The path without its last hop; `None` for the empty path.
+    /// The path without its last hop; `None` if the path is empty.
     pub fn parent(&self) -> Option<DirectedPath> {
         let last = self.len.checked_sub(1)?;
         let mut path = *self;

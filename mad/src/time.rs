@@ -21,7 +21,7 @@ impl Time {
         Time(nanos)
     }
 
-    /// Nanoseconds since the origin.
+    /// The number of nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -49,7 +49,7 @@ impl AddAssign<Duration> for Time {
 }
 
 impl fmt::Display for Time {
-    /// Seconds with nine decimals: `12.000000345`.
+    /// Writes the seconds with nine decimals, for example `12.000000345`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NANOS_PER_SECOND: u64 = 1_000_000_000;
         write!(

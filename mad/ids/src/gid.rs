@@ -18,12 +18,12 @@ impl Gid {
         Gid((prefix as u128) << 64 | guid.0 as u128)
     }
 
-    /// The upper half: the subnet, in the GID of a port.
+    /// The upper half of the GID, which is the subnet prefix in the GID of a port.
     pub const fn prefix(self) -> u64 {
         (self.0 >> 64) as u64
     }
 
-    /// The lower half: the port, in the GID of a port.
+    /// The lower half of the GID, which is the GUID of the port in the GID of a port.
     pub const fn guid(self) -> Guid {
         Guid(self.0 as u64)
     }

@@ -54,7 +54,7 @@ impl Stopwatch {
         }
     }
 
-    /// Nanoseconds that this thread has run.
+    /// The time in nanoseconds for which this thread has run.
     fn on_cpu() -> Option<u64> {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
         text.split(' ').next()?.parse().ok()

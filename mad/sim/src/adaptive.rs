@@ -10,9 +10,9 @@ use crate::fabric::{AdaptiveRouting, DROP, LinearWrites};
 use crate::sim::Sim;
 
 impl Sim {
-    /// Turns adaptive routing of a switch on, as another manager left it: the switch answers ARInfo
-    /// with E set, and forwards by `entries` (exit port by LID), which Get(LinearForwardingTable)
-    /// does not show. A loss of power ends it.
+    /// Turns on the adaptive routing of a switch, as another manager left it: the switch answers
+    /// ARInfo with E set, and forwards by `entries` (the exit port of each LID), which
+    /// Get(LinearForwardingTable) does not show. A loss of power ends it.
     ///
     /// # Errors
     /// There is no such node, or it is no switch.

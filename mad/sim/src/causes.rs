@@ -57,7 +57,7 @@ const OF_CORRECTION: [(Cause, u32); 5] = [
     (Cause::CorrectedSymbol, 40),
 ];
 
-/// The number of packets that were lost for each cause.
+/// The number of times that each cause occurred.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Causes([u64; OF_RECEIVED.len() + OF_DISCARDED.len() + OF_CORRECTION.len()]);
 
@@ -81,12 +81,14 @@ impl Causes {
         }
     }
 
-    /// The value of a counter in an attribute, which stays at its highest value.
+    /// The number of times that a cause occurred, as a counter of 16 bits that stays at its highest
+    /// value.
     fn shown(&self, cause: Cause) -> u16 {
         u16::try_from(self.0[cause as usize]).unwrap_or(u16::MAX)
     }
 
-    /// The number of losses for a cause, as a counter of 32 bits.
+    /// The number of times that a cause occurred, as a counter of 32 bits that stays at its highest
+    /// value.
     fn long(&self, cause: Cause) -> u32 {
         u32::try_from(self.0[cause as usize]).unwrap_or(u32::MAX)
     }
@@ -94,7 +96,7 @@ impl Causes {
 
 /// An attribute that reports causes.
 pub(crate) trait CauseAttribute {
-    /// Zeroes the causes that the attribute selects.
+    /// Sets the causes that the attribute selects to zero.
     fn reset(&self, causes: &mut Causes);
 
     /// Sets all causes of the attribute.

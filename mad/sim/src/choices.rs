@@ -32,7 +32,7 @@ pub struct Choices {
     pub free: u32,
 }
 
-/// The badness of an outcome: the larger, the worse.
+/// A measure for how bad an outcome is: the larger, the worse.
 fn badness(choices: &Choices) -> (u8, u32) {
     match choices.probe {
         Probe::Delivered { hops, .. } => (0, hops),

@@ -45,7 +45,7 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Answers with the setting, after `change` has taken the new one in a Set.
+    /// Answers with the setting; in a Set, `change` first copies the fields of the new setting.
     fn answer<A: CcAttribute>(&mut self, held: &mut A, change: impl FnOnce(&mut A, A)) {
         if self.method == Method::SET && !self.drops {
             change(held, A::of(self.data));
@@ -55,7 +55,7 @@ impl Request<'_> {
 }
 
 impl CongestionAgent {
-    /// Answers a request whose key is right, or whose key does not matter.
+    /// Answers a request whose key is right, or for which the key is not checked.
     pub(crate) fn handle(
         &mut self,
         attribute: rsm_mad::wire::header::AttrId,

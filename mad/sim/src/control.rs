@@ -68,11 +68,12 @@ impl Sim {
         Ok(())
     }
 
-    /// Exchanges the cables in two ports, a cabling mistake: each port gets the other's peer. The
-    /// links train. Nothing happens if both are ends of one cable.
+    /// Exchanges the cables in two ports, as a cabling mistake: each port is then connected to the
+    /// port that the other one was connected to. The links train. Nothing happens if the ports are
+    /// the ends of one cable.
     ///
     /// # Errors
-    /// There is no such port, or no cable in it.
+    /// There is no such port, or there is no cable in one of them.
     pub fn swap_cables(&mut self, a: (Guid, PortNum), b: (Guid, PortNum)) -> Result<(), SimError> {
         let a = self.fabric.find_cabled(a.0, a.1)?;
         let b = self.fabric.find_cabled(b.0, b.1)?;
@@ -179,7 +180,7 @@ impl Sim {
     /// Puts a new cable between two ports. The link trains.
     ///
     /// # Errors
-    /// There is no such port, or a cable in it.
+    /// There is no such port, or there is a cable in one of them.
     pub fn add_cable(
         &mut self,
         a: (Guid, PortNum),

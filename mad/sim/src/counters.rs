@@ -6,7 +6,7 @@ use rsm_mad::wire::header::{AttrId, Method};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum DropReason {
-    /// An injected fault: loss on the fabric, an attribute, a link or a node.
+    /// An injected fault lost the packet: of the fabric, an attribute, a link or a node.
     Loss,
     /// The exit port has no link that is up.
     LinkDown,
@@ -154,21 +154,21 @@ const fn slot(attribute: AttrId) -> usize {
     COUNTED.len()
 }
 
-/// Counters of the fabric.
+/// The counters of the fabric.
 ///
-/// Every packet that was ever made is accounted for:
-/// `sent + traps + duplicates == delivered + consumed + dropped() + in_flight`.
+/// Every packet that was ever made is counted: `sent + traps + duplicates == delivered + consumed +
+/// dropped() + in_flight`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SimCounters {
     /// The number of datagrams that clients sent.
     pub sent: u64,
-    /// Traps that agents sent, repetitions included.
+    /// The number of traps that agents sent, repetitions included.
     pub traps: u64,
-    /// Answers that a fault duplicated.
+    /// The number of answers that a fault duplicated.
     pub duplicates: u64,
     /// The number of datagrams that clients received.
     pub delivered: u64,
-    /// Datagrams that agents received and that have no answer: TrapRepress.
+    /// The number of datagrams that agents received and do not answer: TrapRepress.
     pub consumed: u64,
     /// The number of packets in flight.
     pub in_flight: u64,
@@ -180,8 +180,8 @@ pub struct SimCounters {
 }
 
 impl SimCounters {
-    /// Requests that reached agents, by attribute and method. Attributes without a name in
-    /// [`AttrId`] are counted together, and methods other than Get and Set not at all.
+    /// The number of requests that reached agents, by attribute and method. Attributes without a
+    /// name in [`AttrId`] are counted together; methods other than Get and Set are not counted.
     pub fn received(&self, attribute: AttrId, method: Method) -> u64 {
         match method {
             Method::GET => self.get[slot(attribute)],
@@ -200,7 +200,7 @@ impl SimCounters {
         self.set.iter().sum()
     }
 
-    /// Packets lost for one reason.
+    /// The number of packets lost for one reason.
     pub fn dropped_for(&self, reason: DropReason) -> u64 {
         self.dropped[reason as usize]
     }

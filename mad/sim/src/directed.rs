@@ -1,8 +1,8 @@
 //! The processing of a directed-route SMP at one node (IBA 14.2.2).
 //!
 //! Both ends of the route have to be permissive: a directed-route SMP with a LID-routed part before
-//! or after (DrSLID or DrDLID set) is refused as [`DropReason::MixedRoute`], for no current subnet
-//! manager sends one.
+//! or after (DrSLID or DrDLID set) is refused as [`DropReason::MixedRoute`], because no current
+//! subnet manager sends one.
 
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::smp::Smp;

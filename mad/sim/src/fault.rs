@@ -4,7 +4,7 @@ use rsm_mad::wire::header::{AttrId, MadHeader};
 
 use crate::rng::{Probability, Rng};
 
-/// Faults of the whole fabric.
+/// The faults of the whole fabric.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FabricFaults {
     /// The probability of the loss of any packet.

@@ -24,7 +24,7 @@ pub struct SetJournalEntry {
     pub port: PortNum,
     /// The attribute that the Set changed.
     pub attribute: AttrId,
-    /// The attribute modifier: port or block.
+    /// The attribute modifier: the number of a port or a block.
     pub modifier: u32,
     /// The attribute after the Set, which is also the data of the answer.
     pub data: [u8; SMP_DATA_LEN],

@@ -24,8 +24,8 @@
 //!   caller sets ([`Sim::set_errors`]).
 //! * Adaptive routing of NVIDIA switches: ARInfo, groups, and entries that name a group. For the
 //!   packets of connections, the caller chooses whether a switch uses the worst port of a group or
-//!   a random one ([`Sim::probe_choices`]). The table that a switch uses may differ from the table that a
-//!   Get returns ([`Sim::set_adaptive_routing`]).
+//!   a random one ([`Sim::probe_choices`]). The table that a switch uses may differ from the table
+//!   that a Get returns ([`Sim::set_adaptive_routing`]).
 //! * Virtual ports of hosts' ports: their attributes, traps 1144 and 1146, and packets between
 //!   them by LID and GUID ([`Sim::probe_vport`]).
 //! * Links: training, Down, Init, Armed, Active at both ends; unplugging, reboots, power;

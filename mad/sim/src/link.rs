@@ -17,7 +17,7 @@ use crate::sim::Sim;
 const SELF_ACTIVATION: Duration = Duration::from_micros(5);
 
 impl Sim {
-    /// Executes the effects that agents left.
+    /// Executes the effects that agents returned.
     pub(crate) fn take_effects(&mut self) {
         // No effect causes a further effect, because agents are not involved.
         let mut effects = std::mem::take(&mut self.effects);
@@ -79,7 +79,7 @@ impl Sim {
             )
     }
 
-    /// Begins training, if there is a link that is down and both ends are able.
+    /// Begins training, if the link is down and both ends can train.
     pub(crate) fn train(&mut self, port: u32) {
         let peer = self.fabric.port(port).peer;
         if peer == NONE || self.fabric.port(port).is_up() || !self.able(port) || !self.able(peer) {

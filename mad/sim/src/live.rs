@@ -41,8 +41,8 @@ const COMMANDS_AT_ONCE: usize = 256;
 /// events: if there are more clients, one of them sees a change of its port some turns later.
 const REFRESHED_AT_ONCE: usize = 64;
 
-/// The shortest time to sleep: for less the thread yields instead, for the operating system would
-/// oversleep.
+/// The shortest time to sleep: for a shorter time the thread yields instead, because the operating
+/// system would sleep too long.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 
 type Operation = Box<dyn FnOnce(&mut Sim) + Send>;
@@ -148,7 +148,7 @@ impl Progress {
     }
 }
 
-/// Operates a simulated fabric that runs in real time.
+/// A handle by which callers operate a simulated fabric that runs in real time.
 #[derive(Clone, Debug)]
 pub struct SimHandle {
     commands: SyncSender<Command>,
@@ -180,7 +180,8 @@ impl SimHandle {
     /// Attaches a client to an end port. `sinks` are called on the simulation's thread.
     ///
     /// # Errors
-    /// [`LiveError::Attach`], [`LiveError::Stopped`].
+    /// [`LiveError::Attach`] if the port cannot have a client; [`LiveError::Stopped`] if the thread
+    /// has ended.
     pub fn attach(
         &self,
         node: Guid,
@@ -246,7 +247,7 @@ impl SimTransport {
     /// must not be called from a sink.
     ///
     /// # Errors
-    /// [`LiveError::Stopped`].
+    /// [`LiveError::Stopped`] if the thread has ended.
     pub fn pass(&self, datagram: &Datagram) -> Result<(), LiveError> {
         let command = Command::Pass {
             client: self.client,
@@ -276,7 +277,7 @@ fn device(local: &RwLock<LocalPort>) -> String {
     format!("{}:{}", local.ca, local.port)
 }
 
-/// Puts a datagram into the queue, if there is room.
+/// Puts a datagram into the queue, if the queue has room.
 fn try_send(
     commands: &SyncSender<Command>,
     progress: &Progress,

@@ -17,7 +17,7 @@ pub struct MulticastProbe {
     /// The number of copies that reached each end port, which is port 0 of a switch or a port of
     /// another node.
     pub delivered: BTreeMap<(Guid, PortNum), u32>,
-    /// Ports that could not forward a copy, with the reason.
+    /// The ports that could not forward a copy, with the reason.
     pub dropped: Vec<(Guid, PortNum, DropReason)>,
     /// Whether copies of the packet are in a loop.
     pub loops: bool,

@@ -1,4 +1,4 @@
-//! Notices of agents: the content of traps (IBA 13.4.8, 14.2.5.1).
+//! The notices of agents, which are the content of traps (IBA 13.4.8, 14.2.5.1).
 
 use rsm_mad::wire::attr::{
     Details, LinkStateChange, LocalChange, LocalChanges, Notice, NoticeType, ProducerType, Trap,

@@ -106,7 +106,7 @@ impl Packet {
     }
 }
 
-/// Packets by index; slots are reused.
+/// The packets in flight by their index; slots are reused.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Packets {
     slots: Vec<Packet>,

@@ -22,7 +22,7 @@ use crate::tally::{Performance, PortCounts, Symptom};
 
 /// The counters that a request selects, and the ports that it selects.
 struct Selected {
-    /// The ports: one, or all external ports of a switch.
+    /// The selected ports: one port, or all external ports of a switch.
     ports: Vec<u32>,
     now: Time,
 }
@@ -85,7 +85,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Counts a general service datagram that left by the ports `crossed`, in their order.
+    /// Counts a general service datagram at the ports `crossed`, by which it left nodes in this
+    /// order.
     pub(crate) fn count_way(&mut self, crossed: &[u32], way: &Way) {
         for &exit in crossed {
             self.performance.cross(exit, self.fabric.port(exit).peer);

@@ -43,14 +43,14 @@ impl Rng {
     }
 }
 
-/// A probability in steps of 2^-32: 0 never, 2^32 always.
+/// A probability in steps of 2^-32: 0 means never, 2^32 means always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Probability(u64);
 
 impl Probability {
     pub(crate) const NEVER: Probability = Probability(0);
 
-    /// The nearest step to `probability`; `None` unless it is from 0 to 1.
+    /// The step that is nearest to `probability`; `None` unless `probability` is from 0 to 1.
     pub(crate) fn new(probability: f64) -> Option<Probability> {
         (0.0..=1.0)
             .contains(&probability)

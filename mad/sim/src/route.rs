@@ -14,7 +14,7 @@ pub(crate) const MAX_SWITCHES: u32 = 64;
 /// The kind of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// An SMP: VL15, which passes wherever a link is up.
+    /// An SMP, which travels on VL15 and passes every link that is up.
     Management,
     /// Any other packet: it needs Active links, VLs in operation, and links whose MTU is large
     /// enough.
@@ -57,7 +57,8 @@ pub(crate) struct Way {
 
 /// Follows a packet from an end port to the port that holds `dlid`.
 ///
-/// `cross` decides at each link, with the port that the packet leaves by, whether it gets across.
+/// `cross` decides for each link whether the packet crosses it; its argument is the port by which
+/// the packet leaves.
 pub(crate) fn follow(
     fabric: &Fabric,
     start: u32,

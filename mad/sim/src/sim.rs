@@ -105,7 +105,7 @@ impl Sim {
     /// Attaches a client to a port: port 0 of a switch, an external port of another node.
     ///
     /// # Errors
-    /// There is no such port, it has no address, or it has a client.
+    /// There is no such port, or the port has no address or already has a client.
     pub fn attach(&mut self, node: Guid, port: PortNum) -> Result<AttachId, SimError> {
         let index = self.fabric.find_end_port(node, port)?;
         let slot = &mut self.fabric.port_mut(index).client;
@@ -162,8 +162,8 @@ impl Sim {
         }
     }
 
-    /// Sends a datagram like an operating system: with a non-zero `timeout` the host waits for a
-    /// response, and without one in time the client receives [`Inbound::SendFailed`].
+    /// Sends a datagram as an operating system does: if `timeout` is not zero, the host waits for a
+    /// response, and if none arrives in time, the client receives [`Inbound::SendFailed`].
     ///
     /// From the first use on, responses without a waiting request do not reach this client; they
     /// are counted as [`DropReason::TooLate`].
@@ -196,7 +196,7 @@ impl Sim {
     }
 
     /// Runs all events up to `now`, or up to the next output for a client, which it returns. Call
-    /// it until there is none.
+    /// it until it returns `None`.
     pub fn poll(&mut self, now: Time) -> Option<(AttachId, Inbound)> {
         loop {
             if let Some(output) = self.output.pop_front() {
@@ -215,7 +215,7 @@ impl Sim {
         }
     }
 
-    /// The time of the next event for [`poll`](Sim::poll); `None` if there is none.
+    /// The time of the next event for [`poll`](Sim::poll); `None` if there is no event.
     pub fn next_event(&self) -> Option<Time> {
         if self.output.is_empty() {
             self.queue.next_time()

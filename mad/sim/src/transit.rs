@@ -74,10 +74,10 @@ fn after_pause(guid: Guid, time: Time) -> Time {
 }
 
 impl Sim {
-    /// A packet leaves the port it starts from.
+    /// Sends a packet out of the port where it starts.
     ///
-    /// A LID-routed packet crosses the whole fabric at this instant, by the present tables, and
-    /// only arrives later: a difference of a few microseconds, against an event for every switch.
+    /// A LID-routed packet crosses the whole fabric now, by the present tables, and only arrives
+    /// later. The difference to reality is a few microseconds; it saves an event for every switch.
     pub(crate) fn depart(&mut self, index: u32) {
         let packet = self.packets.get_mut(index);
         let node = self.fabric.node_of(packet.at);
@@ -90,7 +90,7 @@ impl Sim {
         let is_switch = node.is_switch();
         let own = self.fabric.port(packet.at).number;
         match directed::originate(packet.smp_mut()) {
-            // An adapter's port is a node to itself: the only exit is the client's port.
+            // A port of an adapter acts as a node of its own: the only exit is the client's port.
             Step::Exit(exit) if !is_switch && exit.0 != own => {
                 self.lose(index, DropReason::BadPath);
             }
@@ -397,10 +397,10 @@ impl Sim {
         }
     }
 
-    /// A packet has reached `port`, which has no client. The node answers a Get or a Set of a
-    /// general service: no agent here has its class, method and attribute (IBA 13.4.7). Other
-    /// packets are lost, and so are requests to the SA, which comes and goes with its process: the
-    /// node does not know whether it runs.
+    /// Handles a packet that has reached `port`, which has no client. The node answers a Get or a
+    /// Set of a general service: no agent here has its class, method and attribute (IBA 13.4.7).
+    /// Other packets are lost, and so are requests to the SA: it runs only while its process does,
+    /// and the node does not know whether it runs.
     fn refuse(&mut self, index: u32, port: u32) {
         let packet = self.packets.get(index);
         let header = packet.header();

@@ -110,8 +110,8 @@ impl Sim {
         }
     }
 
-    /// A manager has repressed a trap. Returns whether the node knows the trap: if not, the packet
-    /// is for a client of the port.
+    /// Handles that a manager has repressed a trap. Returns whether the node knows the trap; if it
+    /// does not, the packet is for a client of the port.
     pub(crate) fn repress(&mut self, node_index: u32, smp: &Smp) -> bool {
         let traps = &mut self.fabric.node_mut(node_index).traps;
         let notice = Notice::from_data(smp.data());

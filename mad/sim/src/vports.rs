@@ -17,7 +17,7 @@ use crate::route::Traffic;
 use crate::sim::Sim;
 use crate::tally::Load;
 
-/// A virtual port: a host's port and an index.
+/// The address of a virtual port: the node and port of the host, and the index of the virtual port.
 pub type VPortAt = (Guid, PortNum, u16);
 
 /// The state of a virtual port.
@@ -181,10 +181,10 @@ impl Sim {
             .collect())
     }
 
-    /// The VirtualizationInfo of a host's port; `None` if it has no virtual ports.
+    /// The VirtualizationInfo of a host's port; `None` if the port has no virtual ports.
     ///
     /// # Errors
-    /// There is no such end port, or it is a switch's.
+    /// There is no such end port, or it belongs to a switch.
     pub fn virtualization_info(
         &self,
         node: Guid,

@@ -62,12 +62,12 @@ struct Transaction<C> {
     unanswered: Option<Time>,
     /// The window's epoch of the count in `timeouts`.
     epoch: Time,
-    /// Attempts sent in that epoch that timed out.
+    /// The number of attempts sent in that epoch that timed out.
     timeouts: u8,
 }
 
 impl<C> Transaction<C> {
-    /// Attempts sent that are not excused.
+    /// The number of attempts sent that are not excused.
     fn counted(&self) -> u8 {
         self.attempts - self.excused
     }
@@ -115,8 +115,8 @@ pub struct Client<C> {
     /// The number of pending requests that were sent more than once, see [`Client::repeated`].
     repeated: usize,
     last_answer: Option<Time>,
-    /// Attempts sent before this say nothing about their targets and the fabric when they are
-    /// answered late or not at all.
+    /// The time before which attempts were sent whose late or missing answers say nothing about
+    /// their targets and the fabric.
     excused_before: Time,
     /// The counters only; [`Client::stats`] fills in the other fields.
     counters: ClientStats,
@@ -153,7 +153,7 @@ impl<C> Client<C> {
     /// Accepts a request.
     ///
     /// # Errors
-    /// [`MAX_PENDING`] requests are pending: the error returns the request, and the caller may
+    /// [`MAX_PENDING`] requests are pending. The error returns the request, and the caller may
     /// submit it again after a completion.
     pub fn submit(&mut self, request: Request<C>) -> Result<(), Rejected<C>> {
         if self.transactions.len() >= MAX_PENDING {
@@ -504,7 +504,7 @@ impl<C> Client<C> {
         }
     }
 
-    /// Notes at any call whether the owner is late: it had a timer to handle before.
+    /// Records at any call whether the owner is late: whether a timer was due before.
     fn note_lateness(&mut self, now: Time) {
         if self.timers.next().is_some_and(|due| due + LATE <= now) {
             self.excused_before = now;
@@ -608,7 +608,7 @@ impl<C> Client<C> {
         None
     }
 
-    /// Ends a request that was sent, with `outcome`.
+    /// Ends a request that was sent, with the result `outcome`.
     fn finish(
         &mut self,
         index: u32,

@@ -101,7 +101,7 @@ mod tests {
     use std::collections::VecDeque;
 
     proptest! {
-        /// Lists that share links behave as deques that share nothing.
+        /// Lists that share a set of links behave like separate deques.
         #[test]
         fn lists_behave_as_deques(steps in prop::collection::vec((0_u8..4, 0_usize..2, 0_u32..12), 0..200)) {
             let mut links = Links::default();

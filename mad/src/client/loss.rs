@@ -9,11 +9,11 @@ const MEMORY: f64 = 512.0;
 /// The number of resolved attempts from which on their share of losses is used.
 const ENOUGH: u32 = 32;
 
-/// Losses that are enough evidence if they are half of all attempts: no load could explain them
-/// with the smallest window.
+/// The number of losses that is enough evidence if half of all attempts are lost: at the smallest
+/// window no load could explain them.
 const TELLING: u32 = 12;
 
-/// The number of attempts after which an epoch has half its weight, so that the rate follows a
+/// The number of attempts in an epoch after which its counts are halved, so that the rate follows a
 /// fabric that changes.
 const EPOCH: u32 = 512;
 
@@ -25,11 +25,11 @@ const DEVIATIONS: f64 = 3.0;
 /// window.
 const NOTICEABLE: f64 = 0.02;
 
-/// The probability below which chance no longer explains silence.
+/// The probability below which chance no longer explains that all attempts stay unanswered.
 const DOUBT: f64 = 0.02;
 
-/// The recent share of lost attempts, over all requests that were answered in the end. The silence
-/// of a target that never answers does not count as loss.
+/// The recent share of lost attempts, over all requests that were answered in the end. Unanswered
+/// attempts to a target that never answers do not count as losses.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LossRate {
     rate: f64,
@@ -88,7 +88,7 @@ pub(super) struct Tolerance {
     tolerated: f64,
     /// The number of attempts from which `tolerated` was measured.
     measured: u32,
-    /// Attempts sent since this time count.
+    /// The time since which sent attempts are counted.
     since: Time,
     answered: u32,
     lost: u32,
@@ -138,7 +138,7 @@ impl Tolerance {
         }
     }
 
-    /// Refines the tolerated rate by a whole epoch.
+    /// Updates the tolerated rate with the losses of a whole epoch.
     fn refine(&mut self) {
         if self.covers_loss() && self.measured < 2 * ENOUGH {
             // The previous rate was a guess from few attempts.

@@ -35,7 +35,7 @@ struct Outlier {
     /// The round trips of the target; `None` until an answer arrived later than those of other
     /// targets.
     round_trip: Option<RoundTrip>,
-    /// Attempts lost since it was last calm.
+    /// The number of attempts lost since the target was last treated as normal.
     losses: u8,
     /// The number of prompt answers in a row.
     calm: u8,
@@ -129,8 +129,8 @@ impl Outliers {
         !is_slow
     }
 
-    /// An attempt to `target` was lost. Returns whether it is evidence about the fabric: this
-    /// target is not the only one to lose attempts.
+    /// Records that an attempt to `target` was lost. Returns whether the loss says something about
+    /// the fabric: this target is not the only one that loses attempts.
     pub(super) fn lost(&mut self, target: u64, general_loss: u32, now: Time) -> bool {
         if general_loss >= GENERAL_LOSS && self.get(target).is_none() {
             return true;

@@ -14,12 +14,12 @@ use crate::wire::smp::{SMP_DATA_LEN, Smp, SmpRequest};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum Priority {
-    /// Reactions to traps, and the election of a subnet manager.
+    /// Requests in reaction to traps, and for the election of a subnet manager.
     Urgent,
     /// Requests of sweeping and programming.
     #[default]
     Normal,
-    /// Audits of programmed tables, which may wait.
+    /// Requests that audit programmed tables, which may wait.
     Background,
 }
 
@@ -166,7 +166,7 @@ impl<C> Request<C> {
         &self.routes.as_slice()[self.route_index(attempt)]
     }
 
-    /// Gets an attribute, at normal priority and without a key.
+    /// A Get of an attribute, with normal priority and without a key.
     pub fn get(
         target: u64,
         routes: impl Into<Routes>,
@@ -254,7 +254,7 @@ pub struct Completion<C> {
     pub m_key: u64,
 }
 
-/// The target's response. Its status may be an error: see [`Response::status`].
+/// The response of the target. Its status may be an error: see [`Response::status`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Response {
     /// The attribute of the response.

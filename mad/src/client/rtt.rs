@@ -5,8 +5,8 @@ use super::ClientConfig;
 /// The smoothed round trip and its variation, as in TCP (RFC 6298): of one slow target, or of all
 /// other targets.
 ///
-/// Targets differ in distance and speed; their differences are part of the variation, and so of the
-/// timeout.
+/// Targets differ in distance and speed. The differences are part of the variation, and therefore
+/// of the timeout.
 #[derive(Debug)]
 pub(super) struct RoundTrip {
     /// The smoothed round trip in nanoseconds; `None` before the first answer.
@@ -53,8 +53,8 @@ impl RoundTrip {
         self.smoothed
     }
 
-    /// The timeout of attempt number `attempt`, from 0: doubled with every attempt, up to the
-    /// ceiling.
+    /// The timeout of attempt number `attempt`, counted from 0: it doubles with every attempt, up
+    /// to the ceiling.
     pub(super) fn timeout(&self, attempt: u8) -> Duration {
         let first = match self.smoothed {
             None => self.initial_timeout,

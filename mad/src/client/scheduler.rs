@@ -13,7 +13,7 @@ struct Target {
     outstanding: u16,
     /// The most requests out to it.
     cap: u16,
-    /// Requests that wait, for each priority, next first.
+    /// The waiting requests of each priority, in the order of sending.
     waiting: [List; PRIORITIES],
     /// For each priority, whether the target is in the ready list of that priority.
     ready: [bool; PRIORITIES],
@@ -33,8 +33,8 @@ pub(super) struct Scheduler {
     /// effect.
     index: HashMap<u64, u32>,
     requests: Links,
-    /// Links of the ready lists, by target; one set for each priority, for a target can be in all
-    /// of them.
+    /// The links of the ready lists of targets; one set for each priority, because a target can be
+    /// in all of the lists.
     ready_links: [Links; PRIORITIES],
     ready: [List; PRIORITIES],
     waiting: usize,
@@ -82,7 +82,7 @@ impl Scheduler {
         target
     }
 
-    /// Caps `target` at one request out, or at the common cap.
+    /// Limits `target` to one request out, or to the common limit.
     pub(super) fn take_one(&mut self, target: u32, one: bool) {
         let state = &mut self.targets[target];
         let cap = if one { 1 } else { self.cap };

@@ -1,8 +1,8 @@
 /// The value of an index field that stands for no index.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Values at stable small indices. The index freed last is used first, so that a steady state stays
-/// in the cache.
+/// Values at small indices that do not change. The index that was freed last is used first, so that
+/// in a steady state the values stay in the cache.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     values: Vec<Option<T>>,

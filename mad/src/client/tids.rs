@@ -39,10 +39,10 @@ struct Slot {
 
 /// Allocates transaction identifiers and finds the transaction of an answer.
 ///
-/// An identifier is 32 bits, for the kernel takes the other 32: the low 16 are a slot, the high 16
-/// the slot's generation, one for each datagram sent. So every attempt has an identifier of its
-/// own: the kernel never takes a retry for a duplicate, an answer identifies its attempt, and a
-/// late answer meets a newer generation.
+/// An identifier has 32 bits, because the kernel uses the other 32: the low 16 are a slot, the high
+/// 16 the slot's generation, one for each datagram sent. Therefore every attempt has an identifier
+/// of its own: the kernel never takes a retry for a duplicate, an answer identifies its attempt,
+/// and a late answer is recognised because the slot has a newer generation.
 #[derive(Debug)]
 pub(super) struct Tids {
     slots: Vec<Slot>,

@@ -33,7 +33,7 @@ pub(super) struct Window {
     max: u32,
     /// Whether the window grows by one with every answer.
     probing: bool,
-    /// Answers since the window last grew, when not probing.
+    /// The number of answers since the window last grew, unless it is probing.
     answers: u32,
     last_halved: Option<Time>,
     tolerance: Tolerance,
@@ -97,7 +97,7 @@ impl Window {
         } else {
             self.base += (smoothed - self.base) >> FORGET_SHIFT;
         }
-        // Answers prove nothing about a window that no request waits for.
+        // Answers say nothing about a window that no request waits for.
         if self.measuring_loss || !self.limited || self.size >= self.max {
             return;
         }

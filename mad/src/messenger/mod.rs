@@ -72,7 +72,7 @@ pub enum NotSent {
 /// The work that [`Messenger::transmit`] left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
-    /// No work before the next inbound event or deadline.
+    /// There is no work before the next inbound event or deadline.
     Nothing,
     /// More datagrams or parts wait: call the function again, after handling inbound messages.
     More,
@@ -89,7 +89,7 @@ pub struct Messenger {
     port: Arc<dyn SaPort>,
     way: Way,
     deliveries: VecDeque<Delivery>,
-    /// Messages that the messenger took and the transport then refused.
+    /// The number of messages that the messenger accepted and the transport then refused.
     lost: u64,
 }
 
@@ -116,7 +116,7 @@ struct Making {
 }
 
 impl Messenger {
-    /// Messages over `port`. `config` applies if the port does no RMPP.
+    /// A messenger over `port`. `config` is used if the port does no RMPP.
     pub fn new(port: Arc<dyn SaPort>, config: RmppConfig) -> Messenger {
         let way = if port.does_rmpp() {
             Way::There {
@@ -237,7 +237,7 @@ impl Messenger {
     /// Sends at most `most` datagrams or parts of a message, as windows and room allow.
     ///
     /// # Errors
-    /// [`SendError::Closed`]: the transport is closed.
+    /// [`SendError::Closed`] if the transport is closed.
     pub fn transmit(&mut self, most: usize, now: Time) -> Result<Left, SendError> {
         for _ in 0..most {
             let went_on = match &mut self.way {

@@ -35,7 +35,7 @@ impl fmt::Debug for Datagram {
 pub struct RemoteAddress {
     /// The LID; [`Lid::PERMISSIVE`] for directed-route datagrams, which carry their path inside.
     pub lid: Lid,
-    /// The queue pair: 0 for subnet management, 1 for general services, 24 bits.
+    /// The number of the queue pair, 24 bits: 0 for subnet management, 1 for general services.
     pub qpn: u32,
     /// The Q_Key; QP 0 has none and ignores it.
     pub qkey: u32,
@@ -156,7 +156,7 @@ pub enum PortEvent {
 /// The port that a transport sends from, as last known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalPort {
-    /// The name of the channel adapter: `mlx5_0`, `ibsim0`.
+    /// The name of the channel adapter, for example `mlx5_0` or `ibsim0`.
     pub ca: String,
     /// The number of the port on its node.
     pub port: PortNum,

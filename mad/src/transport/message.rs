@@ -18,7 +18,7 @@ pub use crate::wire::sa::{SA_DATA_LEN, SA_HEADER_LEN};
 /// than [`SA_DATA_LEN`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Headers and data, [`SA_HEADER_LEN`] bytes or more.
+    /// The headers and the data, at least [`SA_HEADER_LEN`] bytes.
     pub bytes: Vec<u8>,
     /// The destination of an outgoing message, the source of an incoming one.
     pub remote: RemoteAddress,
@@ -33,7 +33,7 @@ impl Message {
         }
     }
 
-    /// The common header; `None` if the bytes are too short for one.
+    /// The common header; `None` if the bytes are too few for one.
     pub fn header(&self) -> Option<&MadHeader> {
         Some(MadHeader::ref_from_prefix(&self.bytes).ok()?.0)
     }
@@ -75,8 +75,8 @@ pub(crate) fn is_rmpp(bytes: &[u8]) -> bool {
 /// A source of data that are made while the message is sent, so that an answer of any length takes
 /// the memory of one window.
 pub trait Source: Send {
-    /// Writes the next bytes into `room`, which is not empty. It may return few or no bytes before
-    /// the data ends, so that other messages have their turn when much work yields few bytes.
+    /// Writes the next bytes into `room`, which is not empty. It may write few or no bytes before
+    /// the end of the data, so that other messages have their turn if few bytes need much work.
     fn fill(&mut self, room: &mut [u8]) -> Filled;
 
     /// The number of bytes that remain; `None` if it is not known without making them.
@@ -191,7 +191,7 @@ impl Outgoing {
         }
     }
 
-    /// The common header; `None` if the bytes are too short for one.
+    /// The common header; `None` if the bytes are too few for one.
     pub fn header(&self) -> Option<&MadHeader> {
         match self {
             Outgoing::Whole(message) => message.header(),

@@ -42,10 +42,10 @@ pub type Sink = Box<dyn FnMut(Inbound) + Send>;
 pub trait Transport: Send {
     /// Sends one datagram.
     ///
-    /// A response within `timeout` is delivered; without one, [`Inbound::SendFailed`] follows. Zero
-    /// means that no response is expected, as for responses, TrapRepress and Send; a response to
-    /// such a datagram is lost. The transport owns the upper 32 bits of the transaction identifier,
-    /// except in responses.
+    /// A response that arrives within `timeout` is delivered; if none arrives,
+    /// [`Inbound::SendFailed`] follows. Zero means that no response is expected, as for responses,
+    /// TrapRepress and Send; a response to such a datagram is lost. The transport owns the upper 32
+    /// bits of the transaction identifier, except in responses.
     ///
     /// # Errors
     /// The datagram was not sent; no [`Inbound::SendFailed`] follows.

@@ -50,8 +50,8 @@ impl SaInbound {
     }
 }
 
-/// The receiving half of the SA: called on the transport's receive thread, or by
-/// [`SaPort::receive`]. It must not block, for the same thread may receive subnet management.
+/// The receiving half of the SA. It is called on the transport's receive thread, or by
+/// [`SaPort::receive`]. It must not block, because the same thread may receive subnet management.
 pub type SaSink = Box<dyn FnMut(SaInbound) + Send>;
 
 /// The receiving halves of a transport.
@@ -82,7 +82,7 @@ impl<F: FnMut(Inbound) + Send + 'static> From<Box<F>> for Sinks {
 }
 
 impl Sinks {
-    /// Delivers an event to the half it is for.
+    /// Delivers an event to the sink that it is for.
     pub fn deliver(&mut self, inbound: Inbound) {
         let class = match &inbound {
             Inbound::Mad(datagram) => Some(MadHeader::of(&datagram.mad).class()),
@@ -158,7 +158,7 @@ pub trait SaPort: Send + Sync {
     ///
     /// # Errors
     /// The datagram or message was not sent. [`SendError::Io`] with
-    /// [`WouldBlock`](std::io::ErrorKind::WouldBlock): there will be room in a moment.
+    /// [`WouldBlock`](std::io::ErrorKind::WouldBlock): the transport will have room in a moment.
     fn send(
         &self,
         bytes: &[u8],

@@ -94,7 +94,7 @@ impl Field for Lmc {
     }
 }
 
-/// Makes [`Field`]s of tuple structs that hold one number.
+/// Implements [`Field`] for tuple structs that hold one number.
 macro_rules! newtype_fields {
     ($($type:ident: $native:ty),* $(,)?) => {$(
         impl $crate::wire::bits::Field for $type {
@@ -134,7 +134,7 @@ pub(crate) fn set<const HIGH: u32, const LOW: u32, W: Word, F: Field>(word: &mut
     *word = W::store((word.load() & !mask) | ((value.to_bits() << LOW) & mask));
 }
 
-/// Getters and setters of a view.
+/// Defines the getters and setters of a view.
 ///
 /// Each line reads `getter, setter: Type = word;` for a field that is all of `word`, or
 /// `getter, setter: Type = word[high, low];` for bits `high` down to `low` of it, 0 being the least

@@ -98,7 +98,7 @@ impl fmt::Debug for MadHeader {
 pub struct Class(pub u8);
 
 impl Class {
-    /// Subnet management, routed by LID.
+    /// Subnet management with LID-routed packets.
     pub const SUBNET_LID_ROUTED: Class = Class(0x01);
     /// Subnet administration (SA).
     pub const SUBNET_ADMINISTRATION: Class = Class(0x03);
@@ -114,7 +114,7 @@ impl Class {
     pub const SNMP: Class = Class(0x08);
     /// Congestion control.
     pub const CONGESTION_CONTROL: Class = Class(0x21);
-    /// Subnet management, directed route.
+    /// Subnet management with directed-route packets.
     pub const SUBNET_DIRECTED: Class = Class(0x81);
 
     /// Whether datagrams of this class are SMPs, which travel on VL15 between QPs 0.
@@ -134,19 +134,19 @@ impl Method {
     pub const SET: Method = Method(0x02);
     /// A datagram without a response.
     pub const SEND: Method = Method(0x03);
-    /// Reports an event at the sender.
+    /// A report of an event at the sender.
     pub const TRAP: Method = Method(0x05);
     /// A trap, passed on to a subscriber.
     pub const REPORT: Method = Method(0x06);
     /// A request to the sender of a trap not to repeat the trap.
     pub const TRAP_REPRESS: Method = Method(0x07);
-    /// The SA (IBA 15.2.2): requests all records that match.
+    /// A request to the SA for all records that match (IBA 15.2.2).
     pub const GET_TABLE: Method = Method(0x12);
-    /// The SA: requests the nodes along a path.
+    /// A request to the SA for the nodes along a path.
     pub const GET_TRACE_TABLE: Method = Method(0x13);
-    /// The SA: requests records by a request of several packets.
+    /// A request to the SA for records, which consists of several packets.
     pub const GET_MULTI: Method = Method(0x14);
-    /// The SA: revokes an earlier Set.
+    /// A request to the SA to revoke an earlier Set.
     pub const DELETE: Method = Method(0x15);
     /// The response to [`Method::GET`] and to [`Method::SET`].
     pub const GET_RESPONSE: Method = Method(0x81);
@@ -167,7 +167,7 @@ impl Method {
         self.0 & Self::RESPONSE_BIT != 0
     }
 
-    /// The method of the response to this one; `None` if the specification has none.
+    /// The method of the response to this method; `None` if the specification defines none.
     pub const fn response(self) -> Option<Method> {
         match self {
             Self::GET | Self::SET => Some(Self::GET_RESPONSE),
@@ -202,8 +202,8 @@ impl Status {
     /// A field of the attribute, or the attribute modifier, has a value that the agent refuses.
     pub const INVALID_FIELD: Status = Status(0x001C);
 
-    /// D, the direction of a directed-route SMP, which shares the word with its 15-bit status (IBA
-    /// 14.2.1.2).
+    /// The bit D, the direction of a directed-route SMP, which shares the word with its 15-bit
+    /// status (IBA 14.2.1.2).
     pub const DIRECTION_BIT: u16 = 0x8000;
     const CODE_MASK: u16 = 0x001C;
     const CLASS_SHIFT: u32 = 8;
@@ -218,12 +218,12 @@ impl Status {
         self.0 & Self::BUSY.0 != 0
     }
 
-    /// Bits 2 to 4: the code of the invalid part, as one of the constants above.
+    /// The code of the invalid part in bits 2 to 4, as one of the constants above.
     pub const fn code(self) -> Status {
         Status(self.0 & Self::CODE_MASK)
     }
 
-    /// Bits 8 to 15: the status of the class.
+    /// The status of the class in bits 8 to 15.
     pub const fn class_specific(self) -> u8 {
         (self.0 >> Self::CLASS_SHIFT) as u8
     }
@@ -311,7 +311,8 @@ impl AttrId {
 
 newtype_fields!(Class: u8, Method: u8, Status: u16, AttrId: u16, Tid: u64);
 
-/// Text forms of the newtypes: the specification's name, or the number in hexadecimal.
+/// Implements the text forms of the newtypes: the name in the specification, or the number in
+/// hexadecimal.
 macro_rules! named {
     ($type:ident, $width:literal, { $($name:ident => $text:literal),* $(,)? }) => {
         impl fmt::Display for $type {

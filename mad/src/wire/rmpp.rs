@@ -41,8 +41,8 @@ bit_mask! {
 }
 
 code_enum! {
-    /// The reason why a transfer ended (IBA 13.6.2.1): in STOP and ABORT. 128 to 191 belong to the
-    /// class, 192 to 255 to vendors.
+    /// The reason in STOP and ABORT why a transfer ended (IBA 13.6.2.1). The class defines the
+    /// values 128 to 191, vendors those from 192 to 255.
     RmppStatus {
         /// The packet reports no error.
         Normal = 0 "normal",

@@ -14,7 +14,7 @@ pub(crate) const CLASS_HEADER_LEN: u32 = 20;
 /// The highest PayloadLength of one segment.
 pub(crate) const MAX_PAYLOAD: u32 = CLASS_HEADER_LEN + SA_DATA_LEN as u32;
 
-/// Headers of a message, the RMPP header among them.
+/// The headers of a message, the RMPP header among them.
 pub(crate) type Headers = [u8; SA_HEADER_LEN];
 
 /// A datagram of the SA with its RMPP header.
@@ -102,7 +102,8 @@ impl Segment {
         headers
     }
 
-    /// The headers of a packet to the other side: the same transaction, with R inverted.
+    /// The headers of a packet to the other side: the same transaction identifier, and the R bit
+    /// inverted.
     pub(crate) fn headers_back(&self) -> Headers {
         let mut back = *self;
         let method = Method(self.header.method().0 ^ Method::RESPONSE_BIT);

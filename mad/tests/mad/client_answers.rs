@@ -379,7 +379,7 @@ fn one_key_goes_with_every_attempt() {
     assert_eq!(MKeys::several([]), MKeys::NONE);
 }
 
-/// A wrong key is no loss: the window and the rate of losses stay.
+/// A wrong key is no loss: the window and the rate of losses stay the same.
 #[test]
 fn an_answer_to_the_second_key_counts_no_loss() {
     let mut client = client();

@@ -123,7 +123,8 @@ const _: () = assert!(size_of::<RegisterRequest2>() == 40);
 /// The program does RMPP itself although it registers with a version.
 pub const USER_RMPP: u32 = 1;
 
-/// The requests of `ioctl`: direction, length of the argument, the letter of the subsystem, number.
+/// The number of a request of `ioctl`, composed of the direction, the length of the argument, the
+/// letter of the subsystem and a number.
 const fn request(direction: u32, len: usize, number: u32) -> u32 {
     direction << 30 | (len as u32) << 16 | 0x1B << 8 | number
 }
@@ -141,7 +142,7 @@ pub const ENABLE_PKEY: u32 = request(NOTHING, 0, 3);
 /// The request that registers an agent with flags (IB_USER_MAD_REGISTER_AGENT2).
 pub const REGISTER_AGENT2: u32 = request(IN_AND_OUT, size_of::<RegisterRequest2>(), 4);
 
-/// The length of the argument of a request; `None` for other requests than the above.
+/// The length of the argument of a request in bytes; `None` for requests that are not defined here.
 pub const fn argument_len(request: u32) -> Option<usize> {
     match request {
         REGISTER_AGENT | REGISTER_AGENT2 | UNREGISTER_AGENT | ENABLE_PKEY => {

@@ -19,8 +19,8 @@ use crate::abi::HEADER_LEN;
 /// The version of this protocol; both ends state it.
 pub const VERSION: u32 = 2;
 
-/// The longest body of a packet in bytes, header of the message included: well below the usual send
-/// buffer of a Unix socket, 208 KiB.
+/// The maximum length of the body of a packet in bytes, header of the message included: well below
+/// the usual send buffer of a Unix socket, 208 KiB.
 pub const MAX_INLINE: usize = 32 * 1024;
 
 /// The maximum length in bytes of the body of a parcel without an announcement: a datagram with its
@@ -69,15 +69,16 @@ pub struct Hello {
     pub nonblocking: u32,
 }
 
-/// Requests the node's sysfs. The server updates it before the answer, whose body is the path.
+/// The purpose of a connection that requests the sysfs of the node. The server updates it before it
+/// answers with its path as the body.
 pub const ASK_TREE: u32 = 0;
 /// Opens a device for datagrams.
 pub const OPEN_UMAD: u32 = 1;
 /// Opens the device that sets IsSM while it is open.
 pub const OPEN_ISSM: u32 = 2;
 
-/// The result of a [`Hello`] or of an `ioctl`. A body follows: the requested data, or the reason as
-/// text for a failed [`Hello`].
+/// The result of a [`Hello`] or of an `ioctl`. A body follows it: the requested data, or for a
+/// failed [`Hello`] the reason as text.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Answer {
@@ -113,7 +114,7 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Announces a parcel longer than [`SHORT`].
+    /// The parcel that announces a parcel longer than [`SHORT`].
     pub const ANNOUNCEMENT: Parcel = Parcel { total: 0, least: 0 };
 
     /// Whether the parcel only announces the next one.

@@ -59,8 +59,9 @@ pub fn is_run_on_a_simulation() -> bool {
 /// server.
 ///
 /// # Errors
-/// [`SeenError`]. The device of a machine is not opened unless its adapter has the name and the
-/// board of a simulated one.
+/// [`SeenError`] if the process sees no simulated device. The device of a machine is not opened
+/// unless its
+/// adapter has the name and the board of a simulated one.
 pub fn simulated_device() -> Result<(), SeenError> {
     simulated_adapter()?;
     let opened = File::open(DEVICE).and_then(|device| device.metadata());

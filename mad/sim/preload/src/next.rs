@@ -30,7 +30,7 @@ impl<F: Copy> Next<F> {
         }
     }
 
-    /// The function; `None` if the C library has none of this name.
+    /// The function; `None` if the C library has no function of this name.
     pub(crate) fn get(&self) -> Option<F> {
         let mut found = self.found.load(Ordering::Acquire);
         if found.is_null() {

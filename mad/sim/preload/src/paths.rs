@@ -13,7 +13,7 @@ use crate::setting::{Setting, setting};
 /// such attributes and updates them a moment after they change.
 const FRESH_FOR: Duration = Duration::from_millis(1);
 
-/// Directories that the server mirrors.
+/// The directories that the server mirrors.
 const MIRRORED: [&[u8]; 2] = [b"/sys/class/infiniband", b"/sys/class/infiniband_mad"];
 const CLASS: &[u8] = b"/sys/class/";
 
@@ -34,7 +34,7 @@ pub(crate) enum Place {
     Device(Device),
     /// A path of sysfs; the value is the path in the directory of the server.
     Mirrored(CString),
-    /// Sysfs or a device that is not available.
+    /// A path of sysfs or of a device that is not available.
     Missing(Errno),
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Setting {
     port: u32,
 }
 
-/// The setting; `None` if the shim is inactive.
+/// The setting from the environment; `None` if the shim is inactive.
 pub(crate) fn setting() -> Option<&'static Setting> {
     static SETTING: OnceLock<Option<Setting>> = OnceLock::new();
     SETTING
@@ -111,7 +111,8 @@ impl Setting {
     }
 }
 
-/// Prints the reason on the terminal, once, for the program only learns that a device is missing.
+/// Prints the reason on the terminal, once, because the program itself only learns that a device is
+/// missing.
 fn complain(reason: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-/// Descriptors from here on cannot be devices; the usual limit of a process is 1024.
+/// The number of descriptors that can be devices, from 0 on; the usual limit of a process is 1024.
 pub(crate) const MAX_DESCRIPTORS: usize = 4096;
 
 /// The kind of a descriptor.
@@ -15,14 +15,14 @@ pub(crate) enum Kind {
     Other = 0,
     /// The descriptor is a device for datagrams.
     Umad = 1,
-    /// A device that sets IsSM.
+    /// The descriptor is a device that sets IsSM.
     IsSm = 2,
 }
 
 /// The shim's state of a descriptor.
 pub(crate) struct Entry {
     kind: AtomicU8,
-    /// Headers have a P_Key index.
+    /// Whether headers have a P_Key index.
     pub(crate) has_pkey: AtomicBool,
     /// An agent was registered, so that `has_pkey` is fixed.
     pub(crate) used: AtomicBool,

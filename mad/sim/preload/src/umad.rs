@@ -1,4 +1,4 @@
-//! `read`, `write` and `ioctl` of an open device, as packets.
+//! The calls `read`, `write` and `ioctl` of an open device, as packets.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

@@ -67,7 +67,7 @@ pub(crate) struct Request<'a> {
     pub(crate) address: u32,
 }
 
-/// The result of a handler: the data is the answer, or the status is.
+/// The result of a handler: if `Ok`, the data are the answer; if `Err`, the status is.
 type Handled = Result<(), Status>;
 
 impl<'a> Request<'a> {
@@ -90,8 +90,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Handles a Get or a Set; the answer's data replaces the request's. `slid` is the packet's
-    /// SLID, for the trap that a wrong key raises.
+    /// Handles a Get or a Set; the data of the answer replace those of the request. `slid` is the
+    /// packet's SLID, for the trap that a wrong key raises.
     pub(crate) fn handle(&mut self, smp: &mut Smp, slid: rsm_ids::Lid) -> Outcome {
         let header = *smp.header();
         if !self.m_key_matches(smp, slid) {

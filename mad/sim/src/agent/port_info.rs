@@ -95,7 +95,8 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Makes the answer to a Set show old values for the fields that the device mishandles so.
+    /// Changes the answer to a Set so that it shows old values for the fields that the device
+    /// mishandles in this manner.
     fn show_old(&mut self, port: u32, old: &PortInfo, answer: &mut PortInfo) {
         let personality = self.personality();
         let shown = self.fabric.port(port).shown_old;
@@ -129,7 +130,7 @@ impl Request<'_> {
     }
 
     /// Changes the state as the manager may request: to Armed from Init, to Active from Armed, to
-    /// Down from any.
+    /// Down from any state.
     fn set_state(
         &self,
         port: u32,

@@ -28,7 +28,7 @@ const SWITCH: Capabilities = Capabilities::NONE
     .with(Capability::SharpAggregationNode)
     .with(Capability::SpecialPortMarking)
     .with(Capability::EnhancedTrap128);
-/// Capabilities of a ConnectX-7 adapter.
+/// The capabilities of a ConnectX-7 adapter.
 const ADAPTER: Capabilities = Capabilities::NONE
     .with(Capability::ExtendedPortInfo)
     .with(Capability::OutOfOrder);

@@ -22,8 +22,8 @@ use crate::rng::Probability;
 /// The rate of a node's ports if none of the cables of the node has a rate: 4x HDR.
 pub(crate) const USUAL: (netlist::LinkWidth, LinkSpeed) = (netlist::LinkWidth::X4, LinkSpeed::Hdr);
 
-/// NeighborMTU after power-on: 256 bytes, the minimum, so that data is lost if a manager forgets
-/// it.
+/// The NeighborMTU after power-on: 256 bytes, the minimum, so that data packets are lost if a
+/// manager forgets to set it.
 const FIRST_MTU: Mtu = Mtu::Bytes256;
 
 impl Fabric {

@@ -22,14 +22,14 @@ pub(crate) use node::{DROP, Node, Outstanding, Switch};
 pub(crate) use port::{NONE, Port, PortTables, default_lane};
 pub(crate) use vport::{VPort, VPorts};
 
-/// The most ports a fabric can have: indices are 32 bits and the highest is the niche.
+/// The maximum number of ports of a fabric: indices have 32 bits, and the highest one is [`NONE`].
 pub(crate) const MAX_PORTS: u32 = NONE - 1;
 
 /// The hardware of a simulated fabric.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fabric {
     pub(crate) nodes: Vec<Node>,
-    /// Ports of all nodes, each node's from port 0 up.
+    /// The ports of all nodes, those of one node in a row from port 0 on.
     pub(crate) ports: Vec<Port>,
     /// The virtual ports, by the port of the host that has them.
     pub(crate) vports: BTreeMap<u32, VPorts>,

@@ -47,7 +47,8 @@ pub(crate) struct Node {
     pub(crate) busy_answers: u32,
     /// The probability with which a packet that reaches the agent is lost.
     pub(crate) loss: Probability,
-    /// Counts losses of power: packets in the agent before the last one are lost.
+    /// The number of times that the node lost its power: packets that were at the agent before the
+    /// last loss are lost.
     pub(crate) epoch: u32,
     /// The time at which the agent has finished all its packets.
     pub(crate) busy_until: Time,
@@ -64,7 +65,7 @@ pub(crate) struct Node {
     pub(crate) description: NodeDescription,
     /// The state of a switch; `None` on other nodes.
     pub(crate) switch: Option<Box<Switch>>,
-    /// Traps sent and not repressed.
+    /// The traps that were sent and are not repressed.
     pub(crate) traps: Vec<Outstanding>,
     /// The number of traps begun, for their transactions.
     pub(crate) traps_begun: u32,
@@ -135,7 +136,7 @@ impl Node {
 }
 
 impl Switch {
-    /// The exit port of a packet to this LID; `None` if it is dropped.
+    /// The exit port of a packet to this LID; `None` if the switch drops the packet.
     pub(crate) fn exit(&self, lid: rsm_ids::Lid) -> Option<u8> {
         if lid > self.info.linear_fdb_top() {
             return None;
@@ -159,7 +160,8 @@ impl Switch {
             && (top == rsm_ids::Lid::NONE || mlid <= top)
     }
 
-    /// The multicast table's mask for a block and position, at `index`; `None` if never written.
+    /// The mask in the multicast table for a block and position, at `index`; `None` if the block
+    /// was never written.
     pub(crate) fn multicast_mask(&self, modifier: u32, index: usize) -> Option<u16> {
         MulticastForwardingTable::from_data(self.mft.get(&modifier)?).mask(index)
     }

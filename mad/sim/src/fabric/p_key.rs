@@ -53,7 +53,7 @@ fn index_for(tables: Option<&PortTables>, key: PKey) -> Option<u16> {
 
 /// The first valid key that `is_wanted`.
 fn find(tables: Option<&PortTables>, is_wanted: impl Fn(PKey) -> bool) -> Option<u16> {
-    // Blocks that were never written hold no key, except for the first.
+    // Blocks that were never written contain no key, except the first block.
     let written = tables
         .iter()
         .flat_map(|tables| tables.p_keys.keys().copied());

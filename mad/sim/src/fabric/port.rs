@@ -19,7 +19,7 @@ pub(crate) struct Port {
     pub(crate) info: PortInfo,
     /// The port's GUID; the node's on a switch.
     pub(crate) guid: Guid,
-    /// The written tables of the port; `None` while all of them are as after power-on.
+    /// The tables of the port that were written; `None` while all of them are as after power-on.
     pub(crate) tables: Option<Box<PortTables>>,
     /// The port across the cable, or [`NONE`]. A port can be cabled to itself.
     pub(crate) peer: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Port {
     /// The number of events of the link so far, by which a training that later events made obsolete
     /// is recognised. It is kept at the lower of the two ends.
     pub(crate) link_generation: u32,
-    /// Counts starts and stops of the M_Key lease countdown.
+    /// The number of starts and stops of the countdown of the M_Key lease.
     pub(crate) lease_generation: u32,
     /// The client attached here, or [`NONE`].
     pub(crate) client: u32,
@@ -67,8 +67,8 @@ pub(crate) struct PortTables {
     pub(crate) rate_limits: Option<[u8; 64]>,
 }
 
-/// Sets of widths and speeds. Speeds are ranked bits: SDR 0x01, DDR, QDR, FDR, EDR, HDR, NDR, XDR
-/// 0x80.
+/// A set of widths and speeds. The bits of speeds are in the order of the speeds: SDR 0x01, DDR,
+/// QDR, FDR, EDR, HDR, NDR, XDR 0x80.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateSet {
     pub(crate) widths: LinkWidths,

@@ -66,7 +66,7 @@ impl VPort {
         vport
     }
 
-    /// Forgets the settings of a manager.
+    /// Resets the settings of a manager.
     fn reset(&mut self) {
         self.info.set_state(PortState::Down).set_lid(Lid::NONE);
         self.tables = PortTables::default();
@@ -119,13 +119,13 @@ impl VPorts {
         changed
     }
 
-    /// Makes PortInfo show that there are virtual ports.
+    /// Makes PortInfo show that the port has virtual ports.
     pub(crate) fn claim(&self, info: &mut PortInfo) {
         let claimed = CapabilityMask2::IS_VIRTUALIZATION_SUPPORTED;
         info.set_capability_mask2(info.capability_mask2() | claimed);
     }
 
-    /// Loses all settings of a manager, as by a reset.
+    /// Resets all settings of a manager.
     pub(crate) fn reset(&mut self) {
         self.info.set_enabled(false).set_vport_state_change(false);
         self.vports.values_mut().for_each(VPort::reset);

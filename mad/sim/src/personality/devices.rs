@@ -64,8 +64,8 @@ impl Devices {
         }
     }
 
-    /// The devices that `text` names: `mix:SEED`, or parts joined by `+`: habits, models,
-    /// `old-once`, `old-always` or `drops` and a field's name (`old-once:lid`).
+    /// The devices that `text` names: either `mix:SEED`, or parts joined by `+`. A part is a habit,
+    /// a model, or `old-once`, `old-always` or `drops` with a field's name (`old-once:lid`).
     ///
     /// # Errors
     /// A part is none of these.

@@ -87,7 +87,7 @@ impl Personality {
         }
     }
 
-    /// Turns the port's PortInfo into the one that an answer shows.
+    /// Changes the port's PortInfo into the PortInfo that an answer shows.
     pub(crate) fn show(self, info: &mut PortInfo, role: Role) {
         let extended =
             !info.link_speed_ext_active().is_empty() || !info.link_speed_ext_active2().is_empty();

@@ -38,7 +38,8 @@ impl Personality {
     };
 
     /// The answer to the first Set that changes one of these fields of a port still shows the old
-    /// value; the device holds the new one. "First" is since power-on, for each port and field.
+    /// value; the device holds the new one. "First" means the first Set since power-on, for each
+    /// port and field.
     pub const fn shows_old_once(fields: PortFields) -> Personality {
         Personality {
             old_once: fields,

@@ -38,7 +38,8 @@ pub(crate) enum Event {
     LeaseEnd { port: u32, generation: u32 },
 }
 
-/// The time of an event: ties keep the order of scheduling.
+/// The time of an event with its sequence number, which orders events of the same time by when they
+/// were scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
     pub(crate) time: Time,

@@ -3,14 +3,15 @@
 
 use super::Entry;
 
-/// A slot is 256 ns: with a window's worth of packets in flight a few events are in each.
+/// The binary logarithm of the length of a slot, 256 ns: with one window of packets in flight, a
+/// slot has a few events.
 const SHIFT: u32 = 8;
-/// The number of slots, which reach 262 µs ahead: further than any packet's next step without an
-/// injected delay.
+/// The number of slots. They reach 262 µs ahead, which is further than the next step of any packet
+/// without an injected delay.
 const SLOTS: u64 = 1024;
 const WORDS: usize = (SLOTS / 64) as usize;
 
-/// Events within [`SLOTS`] slots, taken out in order.
+/// The events within the next [`SLOTS`] slots, which are removed in order.
 #[derive(Debug, Clone)]
 pub(crate) struct Wheel<E> {
     /// The events of each slot, by the slot's number modulo [`SLOTS`]. If `sorted` is set, the

@@ -93,7 +93,7 @@ pub(crate) struct Performance {
     /// The counters of each port. For look-ups only, never iterated.
     pub(crate) ports: HashMap<u32, PortCounts>,
     pub(crate) symptoms: BTreeMap<(u32, Counter), Symptom>,
-    /// Packets of probes, which `ports` does not have yet.
+    /// The packets of probes, which are not yet in `ports`.
     pub(crate) walks: Walks,
 }
 

@@ -124,7 +124,8 @@ fn trap_on_first_change_is_silent_until_the_bit_is_cleared() {
     assert_eq!(link_changes(&mut hand), 2);
 }
 
-/// Represses the traps of the two switches so far: they number their traps from 1.
+/// Represses the traps that the two switches have sent so far: each switch numbers its traps from
+/// 1.
 fn repress_all(hand: &mut Hand) {
     for (lid, serial) in [4, 5].into_iter().flat_map(|lid| [(lid, 1), (lid, 2)]) {
         let smp = Smp::lid_routed(&SmpRequest {
@@ -413,7 +414,7 @@ fn personalities_of_a_fabric_survive_a_reboot() {
         ..SimConfig::default()
     };
     let mut hand = hand_with(config, 1);
-    // Switches have the habits of switches, adapters the rest.
+    // Switches have the habits of switches, and adapters have the others.
     assert!(!hand.sim.personality(H2).unwrap().has(Habit::BlankBasePort0));
     hand.sim.reboot(H2).unwrap();
     hand.sim.reboot(S2).unwrap();

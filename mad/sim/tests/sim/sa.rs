@@ -223,7 +223,7 @@ impl Post {
         self.messenger.send(outgoing, patience, now).unwrap();
     }
 
-    /// Waits for a delivery.
+    /// Waits for a delivery and returns it.
     fn next(&mut self) -> Delivery {
         loop {
             let now = self.now();
@@ -253,7 +253,7 @@ fn record(number: u32) -> [u8; 64] {
     record
 }
 
-/// Answers one request with a table made while it is sent.
+/// Answers one request with a table that is made while it is sent.
 fn serve(mut post: Post) {
     let Delivery::Message(question) = post.next() else {
         panic!("a question");

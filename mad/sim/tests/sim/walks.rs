@@ -346,7 +346,7 @@ fn causes_are_reset_by_their_bits_and_stay_at_their_end() {
     assert_eq!(discard_causes(&mut hand, 4, 2).hoq_lifetime(), 0);
     // The counters beside them keep their values.
     assert_eq!(counted(&mut hand, S1, 2, Counter::RcvErrors), 100_000);
-    // Ports that are not there have no causes.
+    // Ports that do not exist have no causes.
     let request = PerfMad::request(Method::GET, received, Tid(3), &select(9, 0));
     let remote = RemoteAddress::gsi(Lid(4), 0);
     let answer = hand

@@ -65,7 +65,7 @@ pub const MAX_CONTROL: usize = 8192;
 pub enum TransferFailure {
     /// The other side sent ABORT.
     Aborted(RmppStatus),
-    /// The other side sent STOP: it lacks resources.
+    /// The other side sent STOP, because it lacks resources.
     Stopped,
     /// The other side broke the protocol; this side sent ABORT with this status.
     Violation(RmppStatus),

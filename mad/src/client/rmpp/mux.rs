@@ -22,7 +22,7 @@ pub struct Rmpp {
     transfers: Transfers,
     /// Whole datagrams that wait to be sent: those without RMPP, and packets other than DATA.
     control: VecDeque<Transmit>,
-    /// Transfers with segments to send, in turn.
+    /// The transfers with segments to send, which take turns.
     ready: VecDeque<TransactionKey>,
     /// The last delivered requests of one datagram, until their answers.
     asked: VecDeque<(TransactionKey, Box<MadBytes>)>,
@@ -250,7 +250,7 @@ impl Rmpp {
         }
     }
 
-    /// A datagram without RMPP: a message by itself.
+    /// Handles a datagram without RMPP, which is a message by itself.
     fn single(&mut self, datagram: &Datagram, key: TransactionKey) {
         let transfer = self.transfers.get(&key);
         match transfer.map(|transfer| &transfer.phase) {

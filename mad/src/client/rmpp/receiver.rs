@@ -66,7 +66,8 @@ impl Receiver {
         self.outcome
     }
 
-    /// The next packet to send: ACK, STOP or ABORT. A later one replaces one not yet taken.
+    /// The next packet to send: ACK, STOP or ABORT. A later packet replaces one that was not sent
+    /// yet.
     pub(super) fn take_control(&mut self) -> Option<MadBytes> {
         self.control.take()
     }

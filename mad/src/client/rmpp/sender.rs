@@ -31,16 +31,16 @@ pub(super) enum Polled {
     Nothing,
 }
 
-/// The sending side of one transfer (IBA 13.6.6.2): cuts a message into segments and sends as many
-/// as the receiver's window allows; resends from the first unacknowledged one when an
-/// acknowledgement is late.
+/// The sending side of one transfer (IBA 13.6.6.2). It cuts a message into segments, and sends as
+/// many as the receiver's window allows; if an acknowledgement is late, it sends again from the
+/// first unacknowledged segment on.
 pub(super) struct Sender {
     config: Arc<RmppConfig>,
     headers: Headers,
     source: Box<dyn Source>,
     /// PayloadLength of the first segment, which counts all segments; 0 if it is unknown.
     announced: u32,
-    /// Segments from `acked` + 1 on.
+    /// The segments from number `acked` + 1 on.
     window: VecDeque<Piece>,
     /// Data that follow the window. A segment is the last one if no data follow, so the buffer has
     /// room for one more segment.
@@ -117,7 +117,7 @@ impl Sender {
         self.outcome
     }
 
-    /// A packet that is not DATA: the ABORT that ends the transfer.
+    /// The next packet that is not DATA: the ABORT that ends the transfer.
     pub(super) fn take_control(&mut self) -> Option<MadBytes> {
         self.control.take()
     }
@@ -151,8 +151,8 @@ impl Sender {
         Polled::Segment(segment.mad())
     }
 
-    /// Puts the next segment into the window, after one call of the source. Returns whether there
-    /// was enough data for it.
+    /// Puts the next segment into the window, after one call of the source. Returns whether the
+    /// source had enough data for it.
     fn produce(&mut self) -> bool {
         if !self.ended && self.filled <= SA_DATA_LEN {
             let filled = self.source.fill(&mut self.made[self.filled..]);
@@ -168,7 +168,8 @@ impl Sender {
         data[..len].copy_from_slice(&self.made[..len]);
         self.made.copy_within(len..self.filled, 0);
         self.filled -= len;
-        // The numbers end before the data does: a message sent for years is not finished.
+        // The segment numbers are used up before the data end: a message that long would be sent
+        // for years and is not finished.
         if self.ended && self.filled == 0 || number == u32::MAX {
             self.last = Some(number);
         }

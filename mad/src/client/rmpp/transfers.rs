@@ -82,7 +82,7 @@ pub(super) enum Full {
     Client,
 }
 
-/// Transfers by their keys, with their deadlines, within bounds.
+/// The transfers by their keys, with their deadlines, limited in number.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
     by_key: BTreeMap<TransactionKey, Transfer>,

@@ -56,7 +56,7 @@ pub struct FaultPlan {
     pub seed: u64,
     /// The rates for datagrams of one attribute; the first entry for an attribute is used.
     pub by_attribute: Vec<(AttrId, FaultRates)>,
-    /// Rates for all other attributes.
+    /// The rates for all other attributes.
     pub others: FaultRates,
     /// The number of datagrams that overtake a delayed datagram; as long as none arrives, the
     /// delayed datagram stays.
@@ -70,7 +70,7 @@ impl FaultPlan {
     }
 }
 
-/// Counters of datagrams and faults.
+/// The numbers of datagrams and of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultCounts {
     /// The number of outgoing datagrams, before any fault.
@@ -120,7 +120,7 @@ impl Random {
     }
 }
 
-/// Faults that wrap both halves of a transport.
+/// Injects faults by wrapping both halves of a transport.
 #[derive(Debug, Clone)]
 pub struct FaultInjector {
     plan: Arc<FaultPlan>,
@@ -210,7 +210,8 @@ impl<T: Clone> InboundHalf<T> {
         }
     }
 
-    /// Applies `rates` to one incoming item and passes on the copies and delayed items now due.
+    /// Applies `rates` to one incoming item, and passes on its copies and the delayed items that
+    /// are now due.
     fn take(&mut self, what: T, rates: FaultRates, mut pass: impl FnMut(T)) {
         let counters = &self.faults.counters;
         count(&counters.received);

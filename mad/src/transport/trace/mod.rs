@@ -94,7 +94,7 @@ impl Trace {
         }
     }
 
-    /// Wraps the receiving half.
+    /// Wraps the receiving half of a transport.
     pub fn sink(&self, mut sink: Sink) -> Sink {
         let trace = self.clone();
         Box::new(move |inbound| {
@@ -105,7 +105,7 @@ impl Trace {
         })
     }
 
-    /// Wraps the receiving halves.
+    /// Wraps all receiving halves of a transport.
     pub fn sinks(&self, sinks: impl Into<Sinks>) -> Sinks {
         let Sinks {
             others,
@@ -136,7 +136,7 @@ impl Trace {
 
     /// Wraps the sending half of the SA.
     ///
-    /// Where the transport does RMPP, the trace sees whole messages only: it records their segments
+    /// If the transport does RMPP, the trace sees only whole messages: it records their segments
     /// one after the other, and no acknowledgements.
     pub fn sa<P: SaPort>(&self, port: P) -> TracedSaPort<P> {
         TracedSaPort {
@@ -145,7 +145,7 @@ impl Trace {
         }
     }
 
-    /// Wraps the sending half.
+    /// Wraps the sending half of a transport.
     pub fn transport<T: Transport>(&self, transport: T) -> Traced<T> {
         self.shared.state.lock().local_lid = transport.local_port().lid;
         Traced {
@@ -162,7 +162,7 @@ impl Trace {
     /// Flushes the output.
     ///
     /// # Errors
-    /// Those of the output, which end the capture.
+    /// The errors of the output, which end the capture.
     pub fn flush(&self) -> io::Result<()> {
         let mut state = self.shared.state.lock();
         let flushed = match &mut state.writer {

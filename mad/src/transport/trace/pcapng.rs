@@ -31,10 +31,10 @@ const OPTION_INTERFACE_NAME: u16 = 2;
 const OPTION_TIME_RESOLUTION: u16 = 9;
 const OPTION_PACKET_FLAGS: u16 = 2;
 
-/// Powers of ten below a second: nanoseconds.
+/// The resolution of times as a negative power of ten: nanoseconds.
 const NANOSECONDS: u8 = 9;
 
-/// Writes datagrams as a pcapng capture of InfiniBand packets, times in nanoseconds.
+/// Writes datagrams as a pcapng capture of InfiniBand packets, with times in nanoseconds.
 ///
 /// Wireshark and tshark show them down to the fields of SMPs. Packet headers are built from the
 /// remote address; check sums are zero.
@@ -45,10 +45,10 @@ pub struct PcapngWriter<W> {
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Begins a capture with one interface, called `interface`: `mlx5_0:1`.
+    /// Begins a capture with one interface, whose name is `interface`, for example `mlx5_0:1`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn new(out: W, interface: &str) -> io::Result<PcapngWriter<W>> {
         let mut writer = PcapngWriter {
             out,
@@ -75,11 +75,11 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// Adds a datagram that passed at `at`; times are shown as since 1970 if that is the clock's
+    /// Adds a datagram that passed at `at`; a reader shows times since 1970 if that is the clock's
     /// origin. `local_lid` is the local port's base LID.
     ///
     /// # Errors
-    /// Those of the output; the capture ends in part of a packet then.
+    /// The errors of the output; the capture then ends with an incomplete packet.
     pub fn write(
         &mut self,
         at: Time,
@@ -110,7 +110,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Flushes the output.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -164,7 +164,7 @@ fn erf_header(at: Time) -> [u8; ERF_HEADER_LEN] {
     const NANOS_PER_SECOND: u64 = 1_000_000_000;
     let nanos = at.as_nanos();
     let fraction = ((nanos % NANOS_PER_SECOND) << 32) / NANOS_PER_SECOND;
-    // Seconds since 1970 fit until 2106.
+    // The seconds since 1970 fit into 32 bits until 2106.
     let time = (nanos / NANOS_PER_SECOND) << 32 | fraction;
     let mut header = [0; ERF_HEADER_LEN];
     header[..8].copy_from_slice(&time.to_le_bytes());

@@ -186,7 +186,7 @@ struct Ready {
 }
 
 /// Opens the first of `candidates` that can be opened and registered on: another process may have
-/// the classes of a port. `for_sa`: the SA has a sink.
+/// the classes of a port. `for_sa` says whether the SA has a sink.
 fn first_that_registers(
     umad: &'static Umad,
     candidates: Vec<LocalPort>,

@@ -21,8 +21,8 @@ const WAIT_MS: u16 = 50;
 /// final.
 const READ_FAILURES_TOLERATED: u32 = 8;
 
-/// Datagrams in a row that the device refuses, after which it is gone: more than a busy driver
-/// refuses.
+/// The number of datagrams in a row that the device refuses before it counts as removed: more than
+/// a busy driver refuses.
 const SEND_FAILURES_TOLERATED: u32 = 16;
 
 /// The open ports of one device, or of the two that a port of a multi-plane adapter has.
@@ -71,14 +71,14 @@ pub(super) struct Shared {
     pub(super) gone: AtomicBool,
     /// Whether reading the SA's own descriptor failed for good.
     pub(super) sa_failed: AtomicBool,
-    /// Datagrams in a row that the device refused.
+    /// The number of datagrams in a row that the device refused.
     pub(super) send_failures: AtomicU32,
     /// Whether the receive thread reads, or passes on what it has read.
     pub(super) reading: AtomicBool,
 }
 
 impl Shared {
-    /// Counts the result of giving a datagram to the device.
+    /// Counts the result of sending a datagram.
     pub(super) fn sent(&self, result: &io::Result<()>) {
         match result {
             Ok(()) => self.send_failures.store(0, Ordering::Relaxed),
@@ -116,7 +116,7 @@ impl ReadFailures {
         self.0 = 0;
     }
 
-    /// Counts an error, and logs it. Returns whether the device is gone.
+    /// Counts an error, and logs it. Returns whether the device counts as removed.
     pub(super) fn failed(&mut self, error: &io::Error, shared: &Shared) -> bool {
         self.0 += 1;
         let local = shared.local.read();
@@ -212,7 +212,7 @@ pub(super) fn of_sa(received: Received) -> Option<SaInbound> {
     }
 }
 
-/// Delivers an event for each difference from the state before.
+/// Delivers an event for each difference from the previous state.
 fn take_state(
     shared: &Shared,
     known: &mut PortAttributes,

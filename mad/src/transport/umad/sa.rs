@@ -89,8 +89,8 @@ impl SaHalf {
         drop(self.reading.lock());
     }
 
-    /// Waits for messages at the SA's descriptor, and passes them to the sink. `None` if there is
-    /// no such descriptor, or none that works.
+    /// Waits for messages at the SA's descriptor, and passes them to the sink. Returns the number
+    /// of messages; `None` if there is no such descriptor, or none that works.
     fn read(&self, most: usize, timeout: Duration) -> Option<usize> {
         let mut failures = self.reading.lock();
         let agent = self.agent.read().clone()?;

@@ -1,5 +1,5 @@
-//! libibverbs, through rdma-sys. The only module of this feature with unsafe code; its exports are
-//! safe.
+//! The interface to libibverbs, through rdma-sys. This is the only module of the feature with
+//! unsafe code; its exports are safe.
 
 #![allow(unsafe_code)]
 
@@ -76,7 +76,7 @@ pub(super) struct Context {
 unsafe impl Send for Context {}
 
 impl Context {
-    /// Opens the device called `name`; `None` when there is none.
+    /// Opens the device called `name`; `None` if there is no such device.
     pub(super) fn open(name: &str) -> io::Result<Option<Context>> {
         let Some(list) = DeviceList::new()? else {
             return Ok(None);
@@ -147,7 +147,7 @@ impl Context {
             .collect()
     }
 
-    /// Makes reading events fail rather than wait.
+    /// Makes the reading of events fail rather than wait.
     pub(super) fn set_nonblocking(&self) -> io::Result<()> {
         let file = self.event_file();
         // SAFETY: the call changes flags of a file that the open context owns.
@@ -165,7 +165,7 @@ impl Context {
         unsafe { self.context.as_ref() }.async_fd
     }
 
-    /// Waits until there may be an event, `timeout_ms` at most.
+    /// Waits at most `timeout_ms` until there may be an event.
     pub(super) fn wait(&self, timeout_ms: u16) -> io::Result<()> {
         let mut file = libc::pollfd {
             fd: self.event_file(),

@@ -120,7 +120,7 @@ pub fn watch(ca: &str, port: PortNum, sink: Sink) -> Result<EventWatch, VerbsErr
     })
 }
 
-/// Delivers events until dropped.
+/// Delivers events until it is dropped.
 #[derive(Debug)]
 pub struct EventWatch {
     closing: Arc<AtomicBool>,
@@ -128,7 +128,7 @@ pub struct EventWatch {
 }
 
 impl Drop for EventWatch {
-    /// Waits for the thread, and so for the sink.
+    /// Waits until the thread ends, and therefore until the sink returns.
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
@@ -192,7 +192,7 @@ fn classify(number: u32, of_port: i32, port: PortNum) -> Option<PortEvent> {
 mod tests {
     use super::*;
 
-    /// Numbers as in `enum ibv_event_type` of infiniband/verbs.h.
+    /// The numbers are those of `enum ibv_event_type` in infiniband/verbs.h.
     #[test]
     fn events_of_the_port_and_of_the_device_count() {
         let event = |number| classify(number, 1, PortNum(1));

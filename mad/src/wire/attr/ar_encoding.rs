@@ -44,7 +44,7 @@ impl BlockPlace {
     }
 }
 
-/// Orders of the bits of a port mask.
+/// The possible orders of the bits of a port mask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(
     dead_code,

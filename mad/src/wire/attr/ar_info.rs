@@ -85,11 +85,11 @@ bits! { ArInfo {
     rn_transmit_enabled, set_rn_transmit_enabled: bool = adaptive[5, 5];
     /// P: whether the switch notifies its neighbours of lost ports by pFRN, the later protocol.
     pfrn_enabled, set_pfrn_enabled: bool = recovery[4, 4];
-    /// V: whether the switch forwards among the ports of a group by a hash, chosen by VL.
+    /// V: whether hash-based forwarding among the ports of a group is enabled by VL.
     hbf_by_vl_enabled, set_hbf_by_vl_enabled: bool = recovery[5, 5];
     /// W: whether hash-based forwarding is weighted.
     weighted_hbf_enabled, set_weighted_hbf_enabled: bool = recovery[6, 6];
-    /// H: whether the switch forwards among the ports of a group by a hash, chosen by SL.
+    /// H: whether hash-based forwarding among the ports of a group is enabled by SL.
     hbf_by_sl_enabled, set_hbf_by_sl_enabled: bool = recovery[7, 7];
 } }
 

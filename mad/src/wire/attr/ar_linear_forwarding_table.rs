@@ -76,7 +76,7 @@ impl ArLinearForwardingTable {
         (lid.0 / Self::ENTRIES as u16, lid.0 as usize % Self::ENTRIES)
     }
 
-    /// The entry at `index` in the block; `None` beyond [`Self::ENTRIES`].
+    /// The entry at `index` in the block; `None` from [`Self::ENTRIES`] on.
     pub fn entry(&self, index: usize) -> Option<ArEntry> {
         let &[state, port, group @ ..] = self.entries.get(index)?;
         Some(ArEntry {

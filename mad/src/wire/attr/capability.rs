@@ -11,7 +11,7 @@ bit_mask! {
         IS_TRAP_SUPPORTED = 0x0000_0008 "IsTrapSupported",
         /// The optional values of the inter-packet delay are supported.
         IS_OPTIONAL_IPD_SUPPORTED = 0x0000_0010 "IsOptionalIPDSupported",
-        /// Connections can migrate to an alternate path.
+        /// The port's connections can migrate to an alternate path.
         IS_AUTOMATIC_MIGRATION_SUPPORTED = 0x0000_0020 "IsAutomaticMigrationSupported",
         /// The port has an SLtoVLMappingTable.
         IS_SL_MAPPING_SUPPORTED = 0x0000_0040 "IsSLMappingSupported",
@@ -43,7 +43,7 @@ bit_mask! {
         IS_DEVICE_MANAGEMENT_SUPPORTED = 0x0008_0000 "IsDeviceManagementSupported",
         /// A vendor class is answered.
         IS_VENDOR_CLASS_SUPPORTED = 0x0010_0000 "IsVendorClassSupported",
-        /// Trap 256 carries the directed route.
+        /// Trap 256 of the port contains the directed route.
         IS_DR_NOTICE_SUPPORTED = 0x0020_0000 "IsDRNoticeSupported",
         /// The port sends trap 144.
         IS_CAPABILITY_MASK_NOTICE_SUPPORTED = 0x0040_0000 "IsCapabilityMaskNoticeSupported",
@@ -53,7 +53,7 @@ bit_mask! {
         IS_LINK_ROUND_TRIP_LATENCY_SUPPORTED = 0x0100_0000 "IsLinkRoundTripLatencySupported",
         /// The port evaluates ClientReregister.
         IS_CLIENT_REREGISTRATION_SUPPORTED = 0x0200_0000 "IsClientReregistrationSupported",
-        /// Trap 144 reports changes other than the capability mask.
+        /// Trap 144 of the port reports changes other than those of the capability mask.
         IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED = 0x0400_0000 "IsOtherLocalChangesNoticeSupported",
         /// The port has a LinkSpeedWidthPairsTable.
         IS_LINK_SPEED_WIDTH_PAIRS_TABLE_SUPPORTED = 0x0800_0000 "IsLinkSpeedWidthPairsTableSupported",

@@ -132,7 +132,7 @@ bits! { ExtendedPortInfo {
     link_speed_active, set_link_speed_active: MlnxLinkSpeed = link_speed_active;
     /// The administrative state.
     admin_state, set_admin_state: u8 = admin[3, 1];
-    /// Capabilities of the port.
+    /// The capabilities of the port.
     capability_mask, set_capability_mask: ExtendedPortCapabilities = capability_mask;
     /// F: whether the port is one of the ring of management links in a multi-plane switch.
     is_fnm_port, set_is_fnm_port: bool = kind[7, 7];
@@ -148,7 +148,7 @@ bits! { ExtendedPortInfo {
     special_port_type, set_special_port_type: SpecialPortType = special[3, 0];
     /// The SLs with adaptive time-outs of the transport.
     adaptive_timeout_sl_mask, set_adaptive_timeout_sl_mask: u16 = adaptive_timeout_sl_mask;
-    /// The SLs on which packets may arrive out of order: the host's libraries read it.
+    /// The mask of the SLs on which packets may arrive out of order; the host's libraries read it.
     ooo_sl_mask, set_ooo_sl_mask: u16 = ooo_sl_mask;
 } }
 

@@ -133,19 +133,19 @@ capabilities! {
     SharpAggregationNode = 18 "aggregation node",
     /// The device supports passwords of cables.
     CableInfoPassword = 19 "cable info with password",
-    /// VL to VL mapping by switch ID.
+    /// The switch maps VLs to VLs by switch ID.
     VlToVlPerSwid = 20 "VL to VL by SWID",
-    /// Special ports are marked in ExtendedPortInfo.
+    /// The device marks special ports in ExtendedPortInfo.
     SpecialPortMarking = 21 "special ports marked",
     /// The device has VPortGUIDInfo, the GUIDs of virtual ports.
     VPortGuidInfo = 22 "VPortGUIDInfo",
-    /// Sub-group 0 can be forced for each private LFT.
+    /// The switch can force sub group 0 for each private LFT.
     ForceSubGroup0 = 23 "sub-group 0 forced by private LFT",
-    /// QoSConfigSL of ports, with limits of rates.
+    /// The ports have a QoSConfigSL, with limits of rates.
     QosSlRateLimit = 24 "rate limits by SL",
     /// The virtual ports have a QoSConfigSL, with limits of rates.
     QosSlVPortRateLimit = 25 "rate limits of virtual ports by SL",
-    /// Traps 128 with more detail.
+    /// The device sends trap 128 with more detail.
     EnhancedTrap128 = 28 "enhanced trap 128",
     /// The adapter puts packets in order that arrive out of order.
     OutOfOrder = 30 "packets out of order",
@@ -153,7 +153,7 @@ capabilities! {
     CableInfoBank = 43 "cable info with banks",
     /// The vendor's congestion control (DCQCN).
     CongestionControl = 44 "congestion control",
-    /// Adaptive time-outs of the transport.
+    /// The device has adaptive time-outs of the transport.
     AdaptiveTimeout = 45 "adaptive time-outs",
     /// The device supports the LIDs of routers.
     RouterLid = 48 "router LIDs",
@@ -161,7 +161,7 @@ capabilities! {
     LftSplit = 49 "split LFT",
     /// The device has QoSConfigVL.
     QosConfigVl = 51 "QoSConfigVL",
-    /// Switches that act on faults by themselves.
+    /// The switch acts on faults without a request of the manager.
     FastRecovery = 52 "fast recovery",
     /// The device has the watchdog of credits.
     CreditWatchdog = 53 "credit watchdog",
@@ -169,7 +169,7 @@ capabilities! {
     RailFilter = 56 "rail filter",
     /// The device has hash-based forwarding of NVLink.
     NvlHbf = 57 "NVLink HBF",
-    /// Ports can be contained and drained.
+    /// The ports can be contained and drained.
     ContainAndDrain = 59 "contain and drain",
     /// The device has ProfilesConfig.
     ProfilesConfig = 60 "profiles",
@@ -177,7 +177,7 @@ capabilities! {
     BerConfig = 61 "bit error configuration",
     /// The second version of [`Capability::OutOfOrder`].
     OutOfOrderV2 = 62 "packets out of order, version 2",
-    /// Weights of buffers by VL.
+    /// The device has weights of buffers for each VL.
     VlBufferWeight = 63 "buffer weights by VL",
     /// The device has EndPortPlaneFilterConfig.
     EndPortPlaneFilter = 64 "plane filter of end ports",
@@ -191,13 +191,13 @@ capabilities! {
     UnhealthyReason = 69 "unhealthy reason",
     /// The switch has private LFTs for multicast.
     MulticastPrivateLft = 70 "private multicast LFTs",
-    /// Private LFTs of multicast, second part.
+    /// The switch has the second part of private LFTs for multicast.
     MulticastPrivateLftMap = 71 "private multicast LFT maps",
     /// The switch supports in-service firmware updates.
     Issu = 74 "in-service update",
     /// The device has PortRecoveryPolicyConfig.
     PortRecoveryPolicy = 76 "port recovery policy",
-    /// Planes of a port may differ.
+    /// The planes of a port may differ.
     PlaneAsymmetry = 78 "asymmetric planes",
     /// Links train again without a request of the manager.
     AutoRetrain = 81 "automatic retraining",

@@ -63,7 +63,7 @@ impl MulticastForwardingTable {
         ))
     }
 
-    /// The port mask at `index` in the block; `None` beyond [`Self::ENTRIES`].
+    /// The port mask at `index` in the block; `None` from [`Self::ENTRIES`] on.
     pub fn mask(&self, index: usize) -> Option<u16> {
         self.masks.get(index).map(|mask| mask.get())
     }

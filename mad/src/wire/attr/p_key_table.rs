@@ -7,7 +7,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::attribute;
 use crate::wire::bits::newtype_fields;
 
-/// A partition key (IBA 10.9.1): 15 bits of partition, and whether the member is a full one.
+/// A partition key (IBA 10.9.1): 15 bits that identify the partition, and a bit for full
+/// membership.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PKey(pub u16);
 
@@ -84,7 +85,7 @@ impl PKeyTable {
         modifier as u16
     }
 
-    /// The key at `index` in the block; `None` beyond [`Self::ENTRIES`].
+    /// The key at `index` in the block; `None` from [`Self::ENTRIES`] on.
     pub fn p_key(&self, index: usize) -> Option<PKey> {
         self.p_keys.get(index).map(|key| PKey(key.get()))
     }

@@ -274,9 +274,9 @@ bits! { PortInfo {
     client_reregister, set_client_reregister: bool = reregister_and_timeout[7, 7];
     /// Whether trap 257 or 258 is suppressed for multicast packets, 2 bits.
     multicast_p_key_trap_suppression_enabled, set_multicast_p_key_trap_suppression_enabled: u8 = reregister_and_timeout[6, 5];
-    /// The longest time through the subnet: 4.096 µs × 2^value; 0 to 31.
+    /// The maximum time of a packet through the subnet: 4.096 µs × 2^value; 0 to 31.
     subnet_timeout, set_subnet_timeout: u8 = reregister_and_timeout[4, 0];
-    /// The longest time until the port answers a MAD: 4.096 µs × 2^value; 0 to 31. Read only.
+    /// The maximum time until the port answers a MAD: 4.096 µs × 2^value; 0 to 31. Read only.
     resp_time_value, set_resp_time_value: u8 = resp_time[4, 0];
     /// The number of marginal link errors that cause trap 129; 0 to 15.
     local_phy_errors, set_local_phy_errors: u8 = error_thresholds[7, 4];
@@ -285,11 +285,11 @@ bits! { PortInfo {
     /// The maximum number of credits that the other end of the link needs to advertise; 0 if
     /// unknown. Read only.
     max_credit_hint, set_max_credit_hint: u16 = max_credit_hint;
-    /// The second set of extended speeds: the speed that the link has trained to. Read only.
+    /// The speed of the second set of extended speeds that the link has trained to. Read only.
     link_speed_ext_active2, set_link_speed_ext_active2: LinkSpeedExt2 = ext2_and_latency[30, 29];
-    /// The second set of extended speeds: the speeds that the port can train to. Read only.
+    /// The speeds of the second set of extended speeds that the port can train to. Read only.
     link_speed_ext_supported2, set_link_speed_ext_supported2: LinkSpeedExt2 = ext2_and_latency[28, 27];
-    /// The second set of extended speeds: the speeds that the link may train to.
+    /// The speeds of the second set of extended speeds that the link may train to.
     link_speed_ext_enabled2, set_link_speed_ext_enabled2: LinkSpeedExt2 = ext2_and_latency[26, 24];
     /// The round-trip time to the peer; 24 bits. Read only.
     link_round_trip_latency, set_link_round_trip_latency: u32 = ext2_and_latency[23, 0];

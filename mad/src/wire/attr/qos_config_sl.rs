@@ -56,7 +56,8 @@ impl QosConfigSl {
         }
     }
 
-    /// The most that a service level may send, in Mb/s; 0: without limit. `None` from 16 on.
+    /// The maximum rate of a service level in Mb/s; 0 means no limit. `None` from service level 16
+    /// on.
     pub fn rate_limit(&self, sl: usize) -> Option<u32> {
         Some(self.levels.get(sl)?.get() & LIMIT)
     }

@@ -52,7 +52,7 @@ impl SlToVlMapping {
         Self::ALL_INPUTS | output.0 as u32
     }
 
-    /// The inputs that a modifier names; `None` for all of them.
+    /// The input port that a modifier names; `None` if it names all of them.
     pub const fn modifier_input(modifier: u32) -> Option<PortNum> {
         if modifier & Self::ALL_INPUTS != 0 {
             None
@@ -61,7 +61,7 @@ impl SlToVlMapping {
         }
     }
 
-    /// The outputs that a modifier names; `None` for all of them.
+    /// The output port that a modifier names; `None` if it names all of them.
     pub const fn modifier_output(modifier: u32) -> Option<PortNum> {
         if modifier & Self::ALL_OUTPUTS != 0 {
             None

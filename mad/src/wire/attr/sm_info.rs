@@ -88,7 +88,7 @@ bits! { SmInfo {
     guid, set_guid: Guid = guid;
     /// The key by which managers trust each other; 0 for untrusted receivers.
     sm_key, set_sm_key: u64 = sm_key;
-    /// Counts up while the manager lives.
+    /// A counter that increases while the manager runs.
     act_count, set_act_count: u32 = act_count;
     /// The priority, 0 to 15. The manager with the highest priority becomes the master; between
     /// equal priorities, the one with the lowest GUID.

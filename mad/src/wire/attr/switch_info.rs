@@ -63,8 +63,8 @@ bits! { SwitchInfo {
     port_state_change, set_port_state_change: bool = life_time_and_flags[2, 2];
     /// OptimizedSLtoVLMappingProgramming: nonzero if one SLtoVLMappingTable can be set for many
     /// ports at once; see
-    /// [`SlToVlMapping::modifier_all_ports`](super::SlToVlMapping::modifier_all_ports). 0 to 3.
-    /// Read only.
+    /// [`SlToVlMapping::modifier_all_ports`](super::SlToVlMapping::modifier_all_ports). The value
+    /// is 0 to 3. Read only.
     optimized_sl_to_vl_mapping_programming, set_optimized_sl_to_vl_mapping_programming: u8 = life_time_and_flags[1, 0];
     /// The number of LIDs that a random forwarding table entry can cover at a port. Read only.
     lids_per_port, set_lids_per_port: u16 = lids_per_port;

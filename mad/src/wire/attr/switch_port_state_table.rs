@@ -38,7 +38,7 @@ impl SwitchPortStateTable {
         port.0 >> 7
     }
 
-    /// The state of the port at `index` of the block; `None` from 128 on.
+    /// The state of the port at `index` in the block; `None` from index 128 on.
     pub fn state(&self, index: usize) -> Option<PortState> {
         packed_states::state(&self.states, index)
     }

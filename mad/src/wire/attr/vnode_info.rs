@@ -51,7 +51,8 @@ impl VNodeInfo {
     }
 }
 
-/// NVIDIA VNodeDescription, attribute 0xFFB4: as [`NodeDescription`], of a virtual node.
+/// NVIDIA VNodeDescription, attribute 0xFFB4: the same text as [`NodeDescription`], of a virtual
+/// node.
 ///
 /// ```text
 /// byte 0 .. 63  NodeString, padded with NUL

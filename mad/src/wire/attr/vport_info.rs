@@ -47,9 +47,9 @@ bits! { VPortInfo {
     guid_cap, set_guid_cap: u8 = guid_cap;
     /// The capabilities, in the numbering of the vendor; 0x20 is IsSM.
     capability_mask, set_capability_mask: u16 = capability_mask;
-    /// Packets with a wrong P_Key.
+    /// The number of packets with a wrong P_Key.
     p_key_violations, set_p_key_violations: u16 = p_key_violations;
-    /// Packets with a wrong Q_Key.
+    /// The number of packets with a wrong Q_Key.
     q_key_violations, set_q_key_violations: u16 = q_key_violations;
     /// The virtual port's own LID; [`Lid::NONE`] if it uses that of another port.
     lid, set_lid: Lid = lid;

@@ -52,7 +52,7 @@ pub struct CongestionKeyInfo {
 cc_attribute!(CongestionKeyInfo, CONGESTION_KEY_INFO);
 
 bits! { CongestionKeyInfo {
-    /// The key; zero: requests with any key are accepted.
+    /// The key; zero means that the agent accepts requests with any key.
     cc_key, set_cc_key: u64 = cc_key;
     /// Whether the agent hides its key from requests with another key.
     protect_bit, set_protect_bit: bool = protect[15, 15];

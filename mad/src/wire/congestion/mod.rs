@@ -31,7 +31,8 @@ pub const CLASS_VERSION: u8 = 2;
 /// The management data bytes of a datagram of congestion control.
 pub const CC_DATA_LEN: usize = 192;
 
-/// The AttrId of the attributes of this class: the numbers are the class's own (IBA A10.4.3).
+/// The attribute identifiers of this class, whose numbers the class defines for itself (IBA
+/// A10.4.3).
 pub mod attribute {
     use super::AttrId;
 
@@ -73,7 +74,7 @@ pub trait CcAttribute:
     }
 }
 
-/// Makes a zerocopy structure a [`CcAttribute`] with a `Default` of zeroes.
+/// Implements [`CcAttribute`] for a zerocopy structure, with a `Default` of zeroes.
 macro_rules! cc_attribute {
     ($view:ident, $id:ident) => {
         impl $crate::wire::congestion::CcAttribute for $view {

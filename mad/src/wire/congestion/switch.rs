@@ -24,7 +24,7 @@ bit_mask! {
     }
 }
 
-/// Ports of a switch: port 0 is the lowest bit of the last byte.
+/// A mask of the ports of a switch: port 0 is the lowest bit of the last byte.
 #[derive(
     Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]

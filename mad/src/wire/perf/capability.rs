@@ -3,7 +3,8 @@ use crate::wire::codes::bit_mask;
 bit_mask! {
     /// CapabilityMask of ClassPortInfo in performance management (IBA 16.1.3.1).
     PerfCapabilityMask(u16) {
-        /// Answers for all ports of a switch together; see [`ALL_PORTS`](super::ALL_PORTS).
+        /// The agent answers for all ports of a switch together; see
+        /// [`ALL_PORTS`](super::ALL_PORTS).
         ALL_PORT_SELECT = 0x0100 "IsAllPortSelectSupported",
         /// The agent answers PortCountersExtended.
         EXTENDED_WIDTH = 0x0200 "IsExtendedWidthSupported",
@@ -23,7 +24,7 @@ bit_mask! {
 bit_mask! {
     /// CapabilityMask2 of ClassPortInfo in performance management (IBA 16.1.3.1); 27 bits.
     PerfCapabilityMask2(u32) {
-        /// Answers only requests with a PM_Key.
+        /// The agent answers only requests with a PM_Key.
         PM_KEY = 0x1 "IsPMKeySupported",
         /// PortCountersExtended has the error counters and PortXmitWait with 64 bits as well.
         ADDITIONAL_COUNTERS = 0x2 "IsAdditionalPortCountersExtendedSupported",

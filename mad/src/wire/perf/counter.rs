@@ -80,27 +80,27 @@ macro_rules! counters {
 counters! {
     /// The number of minor link errors on one or more lanes.
     SymbolError = "SymbolErrorCounter", narrow(32, 16, 0), wide(8);
-    /// Recoveries of the link from an error that training mended.
+    /// The number of times that the link recovered from an error by training.
     LinkErrorRecovery = "LinkErrorRecoveryCounter", narrow(48, 8, 1), wide(9);
-    /// Failures of such recoveries: the link went down.
+    /// The number of times that such a recovery failed and the link went down.
     LinkDowned = "LinkDownedCounter", narrow(56, 8, 2), wide(10);
-    /// Packets received with an error.
+    /// The number of packets received with an error.
     RcvErrors = "PortRcvErrors", narrow(64, 16, 3), wide(11);
-    /// Packets received that another port had marked as bad.
+    /// The number of packets received that another port had marked as bad.
     RcvRemotePhysicalErrors = "PortRcvRemotePhysicalErrors", narrow(80, 16, 4), wide(12);
-    /// Packets received that the switch could not relay.
+    /// The number of packets received that the switch could not relay.
     RcvSwitchRelayErrors = "PortRcvSwitchRelayErrors", narrow(96, 16, 5), wide(13);
-    /// Packets dropped instead of being sent.
+    /// The number of packets dropped instead of being sent.
     XmitDiscards = "PortXmitDiscards", narrow(112, 16, 6), wide(14);
-    /// Packets not sent because of their partition or kind.
+    /// The number of packets not sent because of their partition or kind.
     XmitConstraintErrors = "PortXmitConstraintErrors", narrow(128, 8, 7), wide(15);
-    /// Packets dropped at reception because of their partition or kind.
+    /// The number of packets dropped at reception because of their partition or kind.
     RcvConstraintErrors = "PortRcvConstraintErrors", narrow(136, 8, 8), wide(16);
-    /// Times that local link errors passed their threshold.
+    /// The number of times that local link errors passed their threshold.
     LocalLinkIntegrityErrors = "LocalLinkIntegrityErrors", narrow(152, 4, 9), wide(17);
-    /// Times that receive buffers overran for longer than their threshold.
+    /// The number of times that receive buffers overran for longer than their threshold.
     ExcessiveBufferOverrunErrors = "ExcessiveBufferOverrunErrors", narrow(156, 4, 10), wide(18);
-    /// Packets to QP 1 dropped for lack of room.
+    /// The number of packets to QP 1 that were dropped for lack of room.
     Qp1Dropped = "QP1Dropped", narrow(160, 16, 17), wide(21);
     /// The number of SMPs that were dropped for lack of room.
     Vl15Dropped = "VL15Dropped", narrow(176, 16, 11), wide(19);
@@ -112,7 +112,7 @@ counters! {
     XmitPkts = "PortXmitPkts", narrow(256, 32, 14), wide(2);
     /// The number of packets received.
     RcvPkts = "PortRcvPkts", narrow(288, 32, 15), wide(3);
-    /// Ticks during which data waited without being sent.
+    /// The number of ticks during which data waited to be sent.
     XmitWait = "PortXmitWait", narrow(320, 32, 16), wide(20);
     /// The number of unicast packets sent.
     UnicastXmitPkts = "PortUnicastXmitPkts", None, wide(4);

@@ -34,7 +34,7 @@ pub const PERF_DATA_LEN: usize = 192;
 /// [`PerfCapabilityMask::ALL_PORT_SELECT`] is set (IBA 16.1.3.5).
 pub const ALL_PORTS: u8 = 0xFF;
 
-/// The AttrId of the attributes of this class: the numbers are the class's own.
+/// The attribute identifiers of this class, whose numbers the class defines for itself.
 pub mod attribute {
     use super::AttrId;
 

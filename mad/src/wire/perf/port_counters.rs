@@ -49,16 +49,16 @@ pub struct PortCountersExtended {
 bits! { PortCounters {
     /// The PortSelect of the port, see [`PortCounterAttribute::port_select`].
     port_select, set_port_select: u8 = port_select;
-    /// The counters that a Set resets: the first 16.
+    /// The mask of the counters that a Set resets, of the first 16 counters.
     counter_select, set_counter_select: u16 = counter_select;
-    /// The counters that a Set resets: bit 0 PortXmitWait, bit 1 QP1Dropped.
+    /// The mask of the counters that a Set resets: bit 0 for PortXmitWait, bit 1 for QP1Dropped.
     counter_select2, set_counter_select2: u8 = counter_select2;
 } }
 
 bits! { PortCountersExtended {
     /// The PortSelect of the port, see [`PortCounterAttribute::port_select`].
     port_select, set_port_select: u8 = port_select;
-    /// The counters that a Set resets: the first eight.
+    /// The mask of the counters that a Set resets, of the first eight counters.
     counter_select, set_counter_select: u16 = counter_select;
     /// The mask of the counters that a Set resets and [`Self::counter_select`] has no bit for.
     counter_select2, set_counter_select2: u32 = counter_select2;
@@ -78,7 +78,7 @@ pub trait PortCounterAttribute: Copy + Default {
     /// The port, 0 to 254; [`ALL_PORTS`](super::ALL_PORTS) for all of them.
     fn port_select(&self) -> u8;
 
-    /// The value of a counter; `None` if the attribute does not have it.
+    /// The value of a counter; `None` if the attribute does not have the counter.
     fn counter(&self, counter: Counter) -> Option<u64>;
 
     /// Whether a Set of these data resets the counter.
@@ -160,7 +160,7 @@ port_counter_attribute!(PortCountersExtended, |counter: Counter| Some(
     counter.wide()
 ));
 
-/// The counter at a place: whole bytes, or half a byte.
+/// The value of the counter at a place, which is whole bytes or half a byte.
 fn read(data: &[u8; PERF_DATA_LEN], place: Place) -> u64 {
     let bits = place.offset..place.offset + place.width;
     bits.fold(0, |value, bit| {

@@ -41,12 +41,13 @@ bits! { PortExtendedSpeedsCounters {
     counter_select, set_counter_select: u64 = counter_select;
     /// The number of blocks whose header of two bits was damaged.
     sync_header_errors, set_sync_header_errors: u16 = sync_header_errors;
-    /// Blocks of control of an unknown type.
+    /// The number of control blocks of an unknown type.
     unknown_blocks, set_unknown_blocks: u16 = unknown_blocks;
-    /// Blocks that the correction has mended.
+    /// The number of blocks that the correction has corrected.
     correctable_blocks, set_correctable_blocks: u32 = correctable_blocks;
-    /// Blocks with more errors than the correction mends: their packets are lost.
+    /// The number of blocks with more errors than the correction can correct: their packets are
+    /// lost.
     uncorrectable_blocks, set_uncorrectable_blocks: u32 = uncorrectable_blocks;
-    /// Symbols that the correction has mended.
+    /// The number of symbols that the correction has corrected.
     corrected_symbols, set_corrected_symbols: u32 = corrected_symbols;
 } }

@@ -12,7 +12,7 @@ bit_mask! {
     SaCapabilityMask(u16) {
         /// The SA sends traps of its own.
         TRAP = 0x0001 "IsTrapSupported",
-        /// Answers Get and Set of Notice.
+        /// The SA answers Get and Set of Notice.
         NOTICE = 0x0002 "IsGetSetNoticeSupported",
         /// The SA answers all optional records except those of the bits below.
         OPTIONAL_RECORDS = 0x0100 "IsSubnetOptionalRecordsSupported",
@@ -22,7 +22,7 @@ bit_mask! {
         MULTI_PATH = 0x0400 "IsMultiPathSupported",
         /// The SA reinitialises ports.
         REINIT = 0x0800 "IsReInitSupported",
-        /// Matches single bits of CapabilityMask in PortInfoRecord.
+        /// The SA matches single bits of CapabilityMask in PortInfoRecord.
         PORT_INFO_CAPABILITY_MASK_MATCH = 0x2000 "IsPortInfoCapabilityMaskMatchSupported",
     }
 }
@@ -40,15 +40,15 @@ bit_mask! {
         HIERARCHY = 0x010 "IsHierarchyInfoSupported",
         /// The SA assigns alias GUIDs to ports.
         ALIAS_GUIDS = 0x020 "IsAliasGUIDsSupported",
-        /// Answers PortInfoRecord in full length.
+        /// The SA answers PortInfoRecord in full length.
         FULL_PORT_INFO_RECORD = 0x040 "IsFullPortInfoRecordSupported",
         /// The SA knows extended link speeds.
         EXTENDED_SPEEDS = 0x080 "IsExtendedSpeedsSupported",
         /// The SA keeps multicast ServiceRecords.
         MULTICAST_SERVICE_RECORD = 0x100 "IsMulticastServiceRecordSupported",
-        /// Matches single bits of CapabilityMask2 in PortInfoRecord.
+        /// The SA matches single bits of CapabilityMask2 in PortInfoRecord.
         PORT_INFO_CAPABILITY_MASK2_MATCH = 0x400 "IsPortInfoCapMask2MatchSupported",
-        /// Knows send-only full members of multicast groups.
+        /// The SA knows send-only full members of multicast groups.
         SEND_ONLY_FULL_MEMBER = 0x1000 "IsSendOnlyFullMemberSupported",
         /// The SA knows links of two lanes.
         LINK_WIDTH_2X = 0x2000 "IsLinkWidth2xSupported",
@@ -109,42 +109,42 @@ bits! { ClassPortInfo {
     capability_mask2, set_capability_mask2: SaCapabilityMask2 = capability_mask2_and_resp_time[31, 5];
     /// The time that the SA needs to answer: 4.096 µs × 2^value.
     resp_time_value, set_resp_time_value: u8 = capability_mask2_and_resp_time[4, 0];
-    /// The redirection of requests: TClass.
+    /// The TClass of the redirection of requests.
     redirect_tc, set_redirect_tc: u8 = redirect_tc_sl_fl[31, 24];
-    /// The redirection of requests: service level.
+    /// The service level of the redirection of requests.
     redirect_sl, set_redirect_sl: u8 = redirect_tc_sl_fl[23, 20];
-    /// The redirection of requests: FlowLabel.
+    /// The FlowLabel of the redirection of requests.
     redirect_fl, set_redirect_fl: u32 = redirect_tc_sl_fl[19, 0];
-    /// The redirection of requests: LID.
+    /// The LID of the redirection of requests.
     redirect_lid, set_redirect_lid: Lid = redirect_lid;
-    /// The redirection of requests: P_Key.
+    /// The P_Key of the redirection of requests.
     redirect_p_key, set_redirect_p_key: PKey = redirect_p_key;
-    /// The redirection of requests: queue pair.
+    /// The queue pair of the redirection of requests.
     redirect_qp, set_redirect_qp: u32 = redirect_qp[23, 0];
-    /// The redirection of requests: Q_Key.
+    /// The Q_Key of the redirection of requests.
     redirect_q_key, set_redirect_q_key: u32 = redirect_q_key;
-    /// The destination of traps: TClass.
+    /// The TClass of the destination of traps.
     trap_tc, set_trap_tc: u8 = trap_tc_sl_fl[31, 24];
-    /// The destination of traps: service level.
+    /// The service level of the destination of traps.
     trap_sl, set_trap_sl: u8 = trap_tc_sl_fl[23, 20];
-    /// The destination of traps: FlowLabel.
+    /// The FlowLabel of the destination of traps.
     trap_fl, set_trap_fl: u32 = trap_tc_sl_fl[19, 0];
-    /// The destination of traps: LID.
+    /// The LID of the destination of traps.
     trap_lid, set_trap_lid: Lid = trap_lid;
-    /// The destination of traps: P_Key.
+    /// The P_Key of the destination of traps.
     trap_p_key, set_trap_p_key: PKey = trap_p_key;
-    /// The destination of traps: HopLimit.
+    /// The HopLimit of the destination of traps.
     trap_hl, set_trap_hl: u8 = trap_hl_qp[31, 24];
-    /// The destination of traps: queue pair.
+    /// The queue pair of the destination of traps.
     trap_qp, set_trap_qp: u32 = trap_hl_qp[23, 0];
-    /// The destination of traps: Q_Key.
+    /// The Q_Key of the destination of traps.
     trap_q_key, set_trap_q_key: u32 = trap_q_key;
 } }
 
 gids! { ClassPortInfo {
-    /// The redirection of requests: GID.
+    /// The GID of the redirection of requests.
     redirect_gid, set_redirect_gid = redirect_gid;
-    /// The destination of traps: GID.
+    /// The GID of the destination of traps.
     trap_gid, set_trap_gid = trap_gid;
 } }
 

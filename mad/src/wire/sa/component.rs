@@ -86,8 +86,8 @@ pub struct Component {
     pub width: u16,
 }
 
-/// The components of a record: `number CONSTANT = "Name" at offset, width;` in bits, without the
-/// reserved ones.
+/// Defines the components of a record: `number CONSTANT = "Name" at offset, width;` in bits,
+/// without the reserved components.
 macro_rules! components {
     ($record:ident { $($number:literal $constant:ident = $name:literal at $offset:literal, $width:literal;)* }) => {
         impl $record {

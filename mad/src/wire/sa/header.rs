@@ -116,7 +116,8 @@ impl SaHeader {
     }
 
     /// The header of the response to this request: the method's answer with `status`, and an empty
-    /// RMPP header. It leaves out the SM_Key, for requesters without the key may read the answer.
+    /// RMPP header. The SM_Key in it is zero, because requesters without the key may read the
+    /// answer.
     pub fn response(&self, status: Status) -> SaHeader {
         let method = self.mad.method();
         // TrapRepress is excluded: it answers traps, and the SA receives none.

@@ -42,7 +42,7 @@ bits! { InformInfo {
     lid_range_begin, set_lid_range_begin: Lid = lid_range_begin;
     /// The last LID; 0 for just one.
     lid_range_end, set_lid_range_end: Lid = lid_range_end;
-    /// 1 for generic notices, 0 for those of a vendor.
+    /// 1 for generic notices, 0 for notices of a vendor.
     is_generic, set_is_generic: u8 = is_generic;
     /// 1 to subscribe, 0 to unsubscribe.
     subscribe, set_subscribe: u8 = subscribe;
@@ -104,7 +104,7 @@ pub struct InformInfoRecord {
 record!(InformInfoRecord, 0x00F3, "InformInfoRecord");
 
 bits! { InformInfoRecord {
-    /// Counts the subscriptions of one subscriber.
+    /// A number that distinguishes the subscriptions of one subscriber.
     enumeration, set_enumeration: u16 = enumeration;
 } }
 

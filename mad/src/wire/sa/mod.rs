@@ -63,8 +63,8 @@ use super::smp::SMP_DATA_LEN;
 
 /// A view of a record, or of another attribute of the class, in a message.
 pub trait Record: Copy + Default {
-    /// The identifier that names the record in the header. The numbers are the class's own: 0x0011
-    /// is NodeRecord here, NodeInfo in subnet management.
+    /// The attribute identifier of the record. The class defines its own numbers: 0x0011 is
+    /// NodeRecord here and NodeInfo in subnet management.
     const ID: AttrId;
     /// The name in the specification.
     const NAME: &'static str;
@@ -75,7 +75,7 @@ pub trait Record: Copy + Default {
     /// The components of the record; empty for an attribute that is no record.
     const COMPONENTS: &'static [Component];
 
-    /// The record at the start of `data`; `None` if shorter than [`Record::LEN`].
+    /// The record at the start of `data`; `None` if `data` is shorter than [`Record::LEN`].
     fn from_prefix(data: &[u8]) -> Option<&Self>;
 
     /// The record at the start of `data`, mutable in place.
@@ -85,7 +85,7 @@ pub trait Record: Copy + Default {
     fn as_bytes(&self) -> &[u8];
 }
 
-/// Makes a zerocopy structure a [`Record`].
+/// Implements [`Record`] for a zerocopy structure.
 macro_rules! record {
     ($view:ident, $id:literal, $name:literal) => {
         const _: () = assert!(
@@ -131,7 +131,7 @@ macro_rules! record {
 }
 use record;
 
-/// Accessors of GIDs: `getter, setter = field;` each.
+/// Defines the accessors of GIDs, each by `getter, setter = field;`.
 macro_rules! gids {
     ($view:ident { $($(#[$doc:meta])* $getter:ident, $setter:ident = $field:ident;)* }) => {
         impl $view {

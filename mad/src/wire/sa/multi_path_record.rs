@@ -124,7 +124,7 @@ impl MultiPathRecord {
     }
 
     /// The GIDs of sources and of destinations in `data`, which begins with this record; `None` if
-    /// it is shorter than the counts require.
+    /// `data` is shorter than the counts require.
     pub fn gids<'a>(
         &self,
         data: &'a [u8],

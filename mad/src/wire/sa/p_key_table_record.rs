@@ -28,7 +28,7 @@ record!(PKeyTableRecord, 0x0033, "P_KeyTableRecord");
 bits! { PKeyTableRecord {
     /// The LID of the end port; for a switch the LID of its port 0.
     lid, set_lid: Lid = lid;
-    /// The block: of entries 32 × block and the 31 above.
+    /// The number of the block, which has the entries 32 × block to 32 × block + 31.
     block_num, set_block_num: u16 = block;
     /// The number of the port on a switch. Reserved on other nodes.
     port_num, set_port_num: PortNum = port;

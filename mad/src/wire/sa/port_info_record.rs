@@ -30,8 +30,8 @@ bits! { PortInfoRecord {
     end_port_lid, set_end_port_lid: Lid = end_port_lid;
     /// The number of the port.
     port_num, set_port_num: PortNum = port;
-    /// Options of the query. The top bit requests extended link speeds and CapabilityMask2
-    /// unchanged.
+    /// The options of the query. The top bit requests that extended link speeds and CapabilityMask2
+    /// are returned unchanged.
     options, set_options: u8 = options;
 } }
 

@@ -31,14 +31,14 @@ impl Rate {
         RATES.iter().map(|&(code, _)| Rate(code))
     }
 
-    /// The nominal rate in units of 100 Mb/s; `None` for an unknown code.
+    /// The nominal rate in units of 100 Mb/s; `None` if the code is unknown.
     pub fn tenth_gbps(self) -> Option<u16> {
         let known = RATES.iter().find(|&&(code, _)| code == self.0);
         known.map(|&(_, rate)| rate)
     }
 
-    /// The fastest rate with a code that is at most `tenth_gbps` times 100 Mb/s; `None` below the
-    /// slowest.
+    /// The fastest rate with a code that is at most `tenth_gbps` times 100 Mb/s; `None` if the
+    /// slowest rate is faster.
     pub fn at_most(tenth_gbps: u32) -> Option<Rate> {
         let fitting = |&&(_, rate): &&(u8, u16)| u32::from(rate) <= tenth_gbps;
         let (code, _) = RATES.iter().rev().find(fitting)?;

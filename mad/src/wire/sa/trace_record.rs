@@ -39,7 +39,7 @@ record!(TraceRecord, 0x0039, "TraceRecord");
 bits! { TraceRecord {
     /// The subnet that the node is in.
     gid_prefix, set_gid_prefix: u64 = gid_prefix;
-    /// Counts how often the meaning of the identifiers changed.
+    /// The number of times that the meaning of the identifiers changed.
     id_generation, set_id_generation: u16 = id_generation;
     /// The kind of the node.
     node_type, set_node_type: NodeType = node_type;

@@ -14,23 +14,23 @@ use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::{AttrId, Status};
 use rsm_mad::wire::smp::Smp;
 
-/// The faults of the network, in percent.
+/// The faults of the network; shares are in percent.
 #[derive(Debug, Clone)]
 pub(crate) struct Faults {
     pub(crate) loss: u32,
     pub(crate) duplicate: u32,
     pub(crate) busy: u32,
-    /// Answers with another attribute modifier.
+    /// The percentage of answers with another attribute modifier.
     pub(crate) wrong: u32,
-    /// Sends that the transport reports as failed.
+    /// The percentage of sends that the transport reports as failed.
     pub(crate) send_failed: u32,
-    /// The number of lost datagrams that the transport reports as timed out at once.
+    /// The percentage of lost datagrams that the transport reports as timed out at once.
     pub(crate) reported: u32,
     /// The longest delay of an answer, beyond 10 µs; answers overtake each other within it.
     pub(crate) jitter: Duration,
-    /// Targets below this never answer.
+    /// The number of the first target that answers; targets with lower numbers never answer.
     pub(crate) silent_targets: u64,
-    /// Targets below this execute one request at a time.
+    /// The number below which targets execute one request at a time.
     pub(crate) slow_targets: u64,
     /// The time that a slow target needs for a request.
     pub(crate) service: Duration,
@@ -104,7 +104,7 @@ pub(crate) struct Network {
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     order: u64,
     targets: BTreeMap<u64, u64>,
-    /// Requests that are still to be submitted.
+    /// The requests that are still to be submitted.
     backlog: VecDeque<u64>,
     /// The requests by the attribute modifier, which is unique to a request and is its context.
     sent: BTreeMap<u64, Sent>,
@@ -142,7 +142,7 @@ impl Network {
         self.backlog.push_back(id);
     }
 
-    /// Submits some of the backlog.
+    /// Submits some of the requests that are still to be submitted.
     fn feed(&mut self) {
         for _ in 0..=self.random.below(40) {
             let Some(id) = self.backlog.pop_front() else {
@@ -229,8 +229,8 @@ impl Network {
         }
     }
 
-    /// Counts the requests that are certainly out: sent less than the shortest timeout ago, without
-    /// an answer or failure since.
+    /// Counts the requests that are certainly out: they were sent less than the shortest timeout
+    /// ago, and neither an answer nor a failure has arrived since.
     fn check_bounds(&self, id: u64) {
         let certainly_out = |(other, sent): (&u64, &Sent)| {
             let out = !sent.touched

@@ -44,7 +44,7 @@ fn answering(asked: &Datagram) -> Rmpp {
     server
 }
 
-/// Answers the waiting request. Returns the first segment.
+/// Answers the waiting request, and returns the first segment of the answer.
 fn answer(server: &mut Rmpp, now: Time) -> MadBytes {
     let question = server.poll_message().expect("a question has come");
     let tid = question.header().unwrap().tid().0;

@@ -89,7 +89,8 @@ fn a_client_that_never_acknowledges_is_given_up() {
         server.poll_failure().unwrap().failure,
         TransferFailure::Silence
     );
-    // The first segment each time, then the end: 0.5 + 1 + 2 + 2 + 2 + 2 s.
+    // The first segment is sent at each attempt, and then the transfer ends: after 0.5 + 1 + 2 + 2
+    // + 2 + 2 s.
     assert_eq!(sent.len(), 1 + usize::from(config.retries) + 1);
     assert_eq!(end.since(NOW), Duration::from_millis(9_500));
     let abort = rmpp_of(sent.last().unwrap());

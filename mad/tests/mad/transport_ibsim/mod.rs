@@ -123,7 +123,7 @@ impl Inside {
         }
     }
 
-    /// Waits until it has finished, and checks that it ran and passed.
+    /// Waits until the process has finished, and checks that the test ran and passed.
     pub(crate) fn passes(mut self) {
         let mut output = String::new();
         std::io::Read::read_to_string(&mut self.output, &mut output).unwrap();

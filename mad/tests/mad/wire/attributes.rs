@@ -302,7 +302,8 @@ fn qos_config_sl_accessors_match_the_field_table() {
             },
             set: |data, index, value| {
                 changed(data, |config: &mut QosConfigSl| {
-                    // A limit too high for the field is the highest: see the next test.
+                    // A limit that is too high for the field becomes the highest limit: see the
+                    // next test.
                     let limit = value as u32 & QosConfigSl::LIMIT_MAX;
                     config.set_rate_limit(index.into(), limit);
                 });

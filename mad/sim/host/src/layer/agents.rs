@@ -104,7 +104,7 @@ impl Agents {
         if interests().any(|interest| self.interests.contains_key(&interest)) {
             return Err(Errno::INVAL);
         }
-        // Numbers are reused after four billion registrations, unless still in use.
+        // Numbers are reused after four billion registrations, unless an agent still has them.
         let agent = loop {
             self.registered = self.registered.wrapping_add(1).max(1);
             if !self.agents.contains_key(&self.registered) {

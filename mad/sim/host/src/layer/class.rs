@@ -9,8 +9,8 @@ pub(super) const MAD_HEADER_LEN: usize = 24;
 /// The length of the common and the RMPP header (IBA 13.6.2), in the classes with RMPP.
 pub(super) const RMPP_HEADER_LEN: usize = 36;
 
-/// Classes that have an RMPP header: device management, the SA, boot management and
-/// vendors' second range (IBA 13.6.1).
+/// Whether datagrams of the class have an RMPP header: device management, the SA, boot management
+/// and the second range of vendor classes (IBA 13.6.1).
 pub(super) fn has_rmpp(class: Class) -> bool {
     const BOOT_MANAGEMENT: Class = Class(0x12);
     matches!(

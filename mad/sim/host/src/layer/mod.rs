@@ -60,7 +60,7 @@ pub enum LayerEffect {
 pub struct ReadResult {
     /// The header and the message.
     pub bytes: Vec<u8>,
-    /// The least room for `read`: header and first segment.
+    /// The minimum room that `read` must provide: for the header and the first segment.
     pub least: usize,
 }
 
@@ -150,7 +150,7 @@ impl MadLayer {
     /// Makes `file` use the header with a P_Key index.
     ///
     /// # Errors
-    /// EINVAL once an agent was registered, EBADF if the file is not open.
+    /// EINVAL if an agent was registered on the file, EBADF if the file is not open.
     pub fn enable_pkey(&mut self, file: FileId) -> Result<(), Errno> {
         let file = self.files.get_mut(&file).ok_or(Errno::BADF)?;
         if file.used {

@@ -250,7 +250,7 @@ impl MadLayer {
         }
     }
 
-    /// The other end broke the protocol: the transaction ends at both ends.
+    /// Ends a transaction at both ends because the other end violated the protocol.
     fn break_off(&mut self, agent: AgentId, datagram: &Datagram, status: u8) {
         self.abandon(agent, datagram);
         self.end(&datagram.mad, datagram.remote, Kind::ABORT, status);

@@ -13,8 +13,8 @@ use super::{MadLayer, class};
 use crate::abi::UserMadHeader;
 
 impl MadLayer {
-    /// Handles an arriving datagram: it goes to an agent, is refused if it is a request, or is
-    /// lost.
+    /// Handles an arriving datagram: delivers it to an agent, refuses it if it is a request without
+    /// an agent, or drops it.
     pub fn receive(&mut self, datagram: &Datagram, now: Time) {
         let Datagram { mad, remote } = datagram;
         let header = MadHeader::of(mad);
@@ -80,7 +80,8 @@ impl MadLayer {
             .map(|(key, _)| *key)
     }
 
-    /// Answers a Get or a Set without an agent with an error status; other datagrams are lost.
+    /// Answers a Get or a Set for which there is no agent with an error status; drops other
+    /// datagrams.
     fn refuse(&mut self, mad: &MadBytes, remote: RemoteAddress) {
         let method = MadHeader::of(mad).method();
         if !matches!(method, Method::GET | Method::SET) {

@@ -21,7 +21,7 @@ use crate::protocol::MAX_MESSAGE;
 /// The longest time to wait for an acknowledgement.
 const ACKNOWLEDGE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The key of a pending send: agent, transaction, and order.
+/// The key of a pending send: the agent, the transaction, and the order of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SendKey {
     pub(super) agent: AgentId,
@@ -285,7 +285,8 @@ impl MadLayer {
     }
 
     /// Returns a datagram that [`write`](MadLayer::write) refused, with the error, to a program
-    /// that did not wait for the result of the write. One too short for an identity is dropped.
+    /// that did not wait for the result of the write. A datagram that is too short to have a
+    /// transaction identifier is dropped.
     pub fn refuse_write(&mut self, file: FileId, bytes: &[u8], error: Errno) {
         let Some(header_len) = self.files.get(&file).map(super::File::header_len) else {
             return;
@@ -305,8 +306,8 @@ impl MadLayer {
         self.sends.remove(&key)
     }
 
-    /// Returns a datagram to the program: the header, with the error, and the common header of the
-    /// datagram.
+    /// Returns a datagram to the program: the user header with the error, and the common header of
+    /// the datagram.
     fn give_back(
         &mut self,
         file: FileId,

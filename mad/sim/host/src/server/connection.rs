@@ -42,7 +42,7 @@ pub(super) struct Connection {
     unread_bytes: usize,
     /// The next message is announced.
     announced: bool,
-    /// Messages lost for lack of room.
+    /// The number of messages lost for lack of room.
     pub(super) lost: u64,
     /// Whether the event loop waits until the socket has room.
     pub(super) waits_for_room: bool,
@@ -126,7 +126,7 @@ impl Connection {
 
 fn send(socket: BorrowedFd<'_>, delivery: &ReadResult) -> io::Result<bool> {
     let ReadResult { bytes, least } = delivery;
-    // Messages are bounded far below 4 GiB.
+    // The length of messages is limited to far less than 4 GiB.
     let parcel = Parcel {
         total: bytes.len() as u32,
         least: *least as u32,

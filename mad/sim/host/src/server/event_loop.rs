@@ -57,7 +57,7 @@ pub(super) struct EventLoop {
     pub(super) registered: BTreeMap<NodePort, u32>,
     pub(super) trees: BTreeMap<String, Tree>,
     pub(super) arrivals: Arrivals,
-    /// Ports with outputs to handle.
+    /// The ports whose outputs have to be handled.
     pub(super) touched: BTreeSet<NodePort>,
     started: Instant,
     buffer: Vec<u8>,
@@ -262,7 +262,7 @@ impl EventLoop {
         let open: Vec<u64> = port.map(open).unwrap_or_default();
         for id in open {
             while self.connections.get(&id).is_some_and(Connection::is_over) {
-                // Packets sent before the end are still there, and then the end.
+                // The packets that were sent before the end of the connection can still be read.
                 self.read_from(id);
             }
         }
@@ -320,7 +320,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Watches for room in the socket exactly while a message needs it.
+    /// Watches the socket for room exactly while a message waits for it.
     fn watch_room(&mut self, id: u64) -> io::Result<()> {
         let Some(connection) = self.connections.get_mut(&id) else {
             return Ok(());

@@ -93,7 +93,7 @@ pub fn serve(sim: SimHandle, options: &HostServerOptions) -> Result<HostServer, 
         // The socket file is left over from a server that was killed.
         std::fs::remove_file(socket).map_err(listen)?;
     }
-    // Programs read it from directories of their own.
+    // Programs read sysfs from directories of their own.
     let directory = directory_beside(&std::path::absolute(socket).map_err(listen)?);
     std::fs::create_dir_all(&directory).map_err(|source| ServerError::Directory {
         path: directory.clone(),
@@ -121,7 +121,7 @@ pub fn serve(sim: SimHandle, options: &HostServerOptions) -> Result<HostServer, 
     })
 }
 
-/// A path that no other server has: the path of the socket with the number of this process.
+/// A path that no other server uses: the path of the socket with the number of this process.
 fn directory_beside(socket: &Path) -> PathBuf {
     let mut path = socket.as_os_str().to_owned();
     path.push(format!(".{}", std::process::id()));

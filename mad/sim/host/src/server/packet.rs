@@ -33,8 +33,8 @@ pub(super) fn listen(address: &SocketAddrUnix) -> io::Result<OwnedFd> {
     Ok(listener)
 }
 
-/// Receives one packet into `buffer`, with the descriptor that it carries. `None` if there is none
-/// now; an empty packet is the end.
+/// Receives one packet into `buffer`, with the descriptor that it carries. An empty packet is the
+/// end of the connection; `None` means that no packet is there now.
 pub(super) fn receive<'a>(
     from: BorrowedFd<'_>,
     buffer: &'a mut [u8],

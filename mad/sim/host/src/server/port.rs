@@ -28,7 +28,7 @@ pub(super) struct ServedPort {
     pub(super) files: BTreeMap<FileId, u64>,
     /// The connection that set IsSM.
     pub(super) is_sm: Option<u64>,
-    /// Connections that wait for IsSM.
+    /// The connections that wait for IsSM.
     pub(super) want_is_sm: VecDeque<u64>,
 }
 
@@ -39,7 +39,7 @@ impl ServedPort {
     }
 }
 
-/// Datagrams that arrived at all ports.
+/// The datagrams that arrived at all ports.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     sender: SyncSender<(NodePort, Datagram)>,

@@ -37,7 +37,8 @@ fn is_data(datagram: &Datagram) -> bool {
     datagram.mad[25] == 1
 }
 
-/// Lengths around every boundary arrive unchanged, with the lengths that the header states.
+/// Messages with lengths around every boundary arrive unchanged, with the lengths that the header
+/// states.
 #[test]
 fn messages_of_every_length_arrive() {
     for len in [
@@ -151,7 +152,7 @@ fn an_incomplete_message_is_aborted_after_40_s() {
         &answer.bytes(&message(GET_TABLE_RESP, tid, 30_000, true)),
     );
     world.run_for(Duration::from_secs(41));
-    // The receiver reports it after 40 s: ABORT, total time too long.
+    // The receiver reports after 40 s that the transfer took too long, with an ABORT.
     let abort = &world.sent[0].last().unwrap().mad;
     assert_eq!((abort[25], abort[27]), (4, 118));
     assert!(world.read[0].is_empty());

@@ -224,7 +224,7 @@ impl Hand {
         (H2, &[1, 2, 1]),
     ];
 
-    /// Programs everything: LIDs, tables (all over port 2), states.
+    /// Programs LIDs, tables (all routes use port 2) and states.
     pub(crate) fn program(&mut self) {
         let lid_of = |guid| {
             let (_, lid) = LIDS.iter().find(|(node, _)| *node == guid).unwrap();

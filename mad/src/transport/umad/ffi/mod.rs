@@ -36,10 +36,11 @@ const STATE_FILE_LEN: usize = 64;
 const MAX_PORTS: usize = 10;
 /// The longest path of a device file.
 const PATH_LEN: usize = 256;
-/// Methods in a mask, as in the kernel's masks (IB_MGMT_MAX_METHODS rounded up).
+/// The number of methods in a mask, as in the kernel's masks (IB_MGMT_MAX_METHODS rounded up).
 const METHODS: usize = 128;
 const WORD_BITS: usize = c_long::BITS as usize;
-/// The longest header the library puts before a datagram: `sizeof(struct ib_user_mad)`.
+/// The maximum length of the header that the library puts before a datagram: `sizeof(struct
+/// ib_user_mad)`.
 const MAX_HEADER: usize = 64;
 /// The number of spare words behind structures that the library fills in; a newer library may have
 /// longer structures.
@@ -127,7 +128,8 @@ impl Buffer {
     }
 }
 
-/// A header and `length` bytes, aligned for the header: for messages longer than a datagram.
+/// A buffer for a header and `length` bytes, aligned for the header: for messages longer than a
+/// datagram.
 struct LongBuffer(Vec<u64>);
 
 impl LongBuffer {
@@ -471,7 +473,7 @@ pub(super) fn read_file(path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes[..read?]).into_owned())
 }
 
-/// Waits until one of two open ports may have something to receive, `timeout_ms` at most.
+/// Waits at most `timeout_ms` until one of two open ports may have something to receive.
 pub(super) fn wait_for_either(ports: [&OpenPort; 2], timeout_ms: u16) {
     wait_for_input(ports.map(OpenPort::fd), c_int::from(timeout_ms));
 }
@@ -482,8 +484,8 @@ pub(super) fn has_input(ports: [&OpenPort; 2]) -> bool {
     events.iter().any(|events| events & libc::POLLIN != 0)
 }
 
-/// Waits until one of two descriptors may have something to read, `timeout_ms` at most; poll
-/// ignores negative numbers. Returns the events of each.
+/// Waits at most `timeout_ms` until one of two descriptors may have something to read; poll ignores
+/// negative numbers. Returns the events of each descriptor.
 fn wait_for_input(descriptors: [c_int; 2], timeout_ms: c_int) -> [c_short; 2] {
     let mut waits = descriptors.map(|fd| libc::pollfd {
         fd,
@@ -511,7 +513,8 @@ impl Drop for IsSm {
     }
 }
 
-/// An open port. Reading and writing may happen on different threads: either is one system call.
+/// An open port. Reading and writing may happen on different threads, because each is one system
+/// call.
 pub(super) struct OpenPort {
     umad: &'static Umad,
     id: c_int,
@@ -744,8 +747,8 @@ impl OpenPort {
     }
 
     /// Waits until there may be something to receive, `timeout_ms` at most. The result of the poll
-    /// does not count, since a simulator wakes up for nothing and calls it an error:
-    /// [`OpenPort::receive`] finds out.
+    /// is ignored, because a simulator ends the wait without a reason and reports it as an error:
+    /// [`OpenPort::receive`] finds out whether something arrived.
     pub(super) fn wait(&self, timeout_ms: u16) {
         // SAFETY: the function takes only numbers.
         unsafe { (self.umad.functions.poll)(self.id, c_int::from(timeout_ms)) };

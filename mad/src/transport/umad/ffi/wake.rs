@@ -9,7 +9,7 @@ use super::{OpenPort, last_error, wait_for_input};
 /// Ends the wait of another thread in [`Wake::wait`].
 pub(in super::super) struct Wake {
     event: c_int,
-    /// The event is set, or about to be: further calls need no system call.
+    /// Whether the event is set or about to be set, so that further calls need no system call.
     pending: AtomicBool,
 }
 

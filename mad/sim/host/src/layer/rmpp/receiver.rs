@@ -21,7 +21,7 @@ pub(in crate::layer) struct Reception {
     first: MadBytes,
     /// The number of segments of the message.
     segments: u32,
-    /// Segments beyond a gap, as received; less than [`WINDOW`].
+    /// The segments beyond a gap, as they were received; fewer than [`WINDOW`].
     ahead: BTreeMap<u32, MadBytes>,
     /// The last segment that was acknowledged.
     acknowledged: u32,

@@ -74,7 +74,7 @@ impl Sender {
         (segments, until < last)
     }
 
-    /// Marks all unacknowledged segments for resending: the other end repeats an acknowledgement
+    /// Marks all unacknowledged segments to be sent again: the other end repeats an acknowledgement
     /// only for a segment that it has acknowledged before.
     pub(in crate::layer) fn rewind(&mut self) {
         self.sent = self.acknowledged;
