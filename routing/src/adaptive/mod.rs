@@ -1,4 +1,4 @@
-//! Adaptive routing: a switch may send a packet to any port of a set, and chooses anew for each
+//! Adaptive routing: a switch may send a packet to any port of a set, and chooses again for each
 //! packet.
 //!
 //! A switch with adaptive routing has numbered *groups* of ports beside its forwarding table, and

@@ -36,7 +36,7 @@ const CANDIDATES: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::UpDn];
 /// other one is worth its larger repairs.
 const WORTH_LARGER_REPAIRS: f64 = 1.1;
 
-/// The factor as in [`WORTH_LARGER_REPAIRS`], for an engine that computes all routes anew in each
+/// The factor as in [`WORTH_LARGER_REPAIRS`], for an engine that computes all routes again in each
 /// repair.
 const WORTH_WHOLE_REPAIRS: f64 = 1.25;
 

@@ -1,7 +1,7 @@
 //! Reads netlists of `ibsim`, the simulator of the OpenFabrics tools.
 //!
 //! They share nodes and links with the output of `ibnetdiscover`, but name nodes freely, and set
-//! values that hold until they are set anew:
+//! values that hold until they are set again:
 //!
 //! ```text
 //! module="pod1"                 a prefix of the names that follow: pod1#leaf

@@ -84,12 +84,12 @@ pub struct Followed {
     pub trees: Trees,
     /// The tables of [`Trees::tables`]; unchanged tables are shared with the earlier ones.
     pub tables: Vec<Arc<Mft>>,
-    /// Multicast LIDs whose trees were planned anew, and those that no longer have a tree.
+    /// Multicast LIDs whose trees were planned again, and those that no longer have a tree.
     pub concerned: BTreeSet<Lid>,
 }
 
 /// Computes the result of [`plan`](super::plan) for `job`: trees that no change concerns stay, all
-/// others are planned anew.
+/// others are planned again.
 ///
 /// `delta` leads from the fabric of `earlier` to the job's, and `earlier` was planned for routes
 /// that follow an order. If fabric and orientation are unchanged, `delta` is the default.

@@ -59,7 +59,7 @@ impl Ground {
     /// `before`; and the difference between the two, as far as trees can depend on it.
     ///
     /// # Errors
-    /// The reason, in a few words, why the ground of `topology` has to be computed anew.
+    /// The reason, in a few words, why the ground of `topology` has to be computed again.
     pub fn follow(
         &self,
         before: &Topology,

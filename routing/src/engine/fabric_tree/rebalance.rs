@@ -147,7 +147,7 @@ impl<'a> Strain<'a> {
     }
 
     /// Whether links need relief: the maximum link load is too high, or rebalancing has begun and
-    /// goes on to its end.
+    /// is not finished.
     fn is_high(&self, state: &State) -> bool {
         state.relieved > 0 || self.leveller.fullest() > self.least / 64 * STRAINED_64THS
     }

@@ -177,8 +177,8 @@ impl<'a> Grid<'a> {
                 return Some((self.groups[way], direction != wanted));
             }
         }
-        // The packet goes on until next to the missing corner: only the corner's neighbours turn
-        // for it, which keeps the turns back as few as possible.
+        // The packet continues until it is next to the missing corner: only the neighbours of the
+        // corner turn, so that there are as few turns back as possible.
         let way = self.way(from, first, wanted);
         if self.runs[way] > 0 {
             return Some((self.groups[way], true));

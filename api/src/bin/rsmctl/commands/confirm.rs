@@ -20,8 +20,8 @@ pub(crate) struct Confirmation {
     pub(crate) yes: bool,
 }
 
-/// Sends a request and waits for its answer. `send` is told whether the request accepts that ports
-/// are cut off, which is first decided by the command line. If the server refuses the request and
+/// Sends a request and waits for its answer. The argument of `send` says whether the request
+/// accepts that ports are cut off; at first it is what the command line says. If the server refuses the request and
 /// names ports that it would cut off, the operator is asked, and the request is sent once more.
 pub(super) async fn accepted<T>(
     session: &Session,
