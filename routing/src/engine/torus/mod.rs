@@ -19,9 +19,9 @@ use hops::Grid;
 /// - *Guarantee*: shortest paths without a credit loop, on meshes and hypercubes (rings of four
 ///   are hypercubes). Fabrics that are no mesh are refused, with the switch or link that shows it.
 /// - *Needs*: one VL; packets may have any service level.
-/// - *Around faults*: a switch whose path is cut off continues in a later dimension first. If that does
-///   not help, or closes a cycle, the routes are those of [`nue`](super::Nue) on one VL, and the
-///   reason says so.
+/// - *Around faults*: a switch whose path is cut off continues in a later dimension first. If that
+///   does not help, or closes a cycle, the routes are those of [`nue`](super::Nue) on one VL, and
+///   the reason says so.
 /// - *Complexity*: O(n²) for n switches, and a proof where something is broken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dor;

@@ -21,8 +21,9 @@ pub(crate) struct Confirmation {
 }
 
 /// Sends a request and waits for its answer. The argument of `send` says whether the request
-/// accepts that ports are cut off; at first it is what the command line says. If the server refuses the request and
-/// names ports that it would cut off, the operator is asked, and the request is sent once more.
+/// accepts that ports are cut off; at first it is what the command line says. If the server refuses
+/// the request and names ports that it would cut off, the operator is asked, and the request is
+/// sent once more.
 pub(super) async fn accepted<T>(
     session: &Session,
     confirmation: Confirmation,
